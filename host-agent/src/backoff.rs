@@ -1,4 +1,4 @@
-//! Waits between attempts.
+//! Waits between connection attempts.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The next wait.
+    /// Returns the next wait, and doubles the one after it.
     fn next(&mut self) -> Duration {
         let wait = self.0;
         self.0 = (wait * 2).min(MOST);
         wait.mul_f64(rand::random_range(0.5..=1.0))
     }
 
-    /// Waits.
+    /// Waits for the next backoff time.
     pub(crate) async fn wait(&mut self) {
         tokio::time::sleep(self.next()).await;
     }

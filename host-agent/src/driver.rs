@@ -1,4 +1,4 @@
-//! The loop of every agent's thread, whatever its role.
+//! The event loop of every agent's thread, for both roles.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,36 +14,37 @@ use crate::link::{self, FrameLink, Verdict};
 
 /// The most frames that the agent reads before it checks its commands and timers again.
 const FRAMES_PER_ROUND: usize = 64;
-/// The only sources of events are the port and the commands' waker.
+/// The number of events that one wait returns. The only sources of events are the port and the
+/// commands' waker.
 const EVENTS_PER_WAIT: usize = 4;
 
-/// A state machine that the loop drives.
+/// The state machine of a worker or a server, which the loop drives.
 pub(crate) trait Role: Send + 'static {
-    /// A request that the handle can make.
+    /// The commands that the role's handle can send.
     type Command: Send;
-    /// Its counters.
+    /// The counters of the role.
     type Stats: Send;
 
-    /// The job whose frames it takes; the id differs in each generation.
+    /// Returns the job whose frames the role receives. The id is different in each generation.
     fn job(&self) -> JobId;
     fn handle_command(&mut self, now: Time, command: Self::Command);
     fn handle_frame(&mut self, now: Time, frame: &FrameView<'_>) -> Verdict;
-    /// Sends everything that is due.
+    /// Sends all frames that are due.
     fn transmit(&mut self, now: Time, link: &mut FrameLink) -> Result<(), AgentError>;
     fn next_timeout(&self) -> Option<Time>;
     fn handle_timeout(&mut self, now: Time);
-    /// Reports ended operations to their callers.
+    /// Sends the results of ended operations to their callers.
     fn report(&mut self, now: Time);
     fn stats(&self) -> Self::Stats;
 }
 
 /// A command from a handle to its agent's thread. Closing the channel stops the agent.
 pub(crate) enum Command<R: Role> {
-    /// End, and report this reason to all waiting callers.
+    /// End the agent, and report this reason to all waiting callers.
     End(String),
     /// Send the counters.
     Stats(Sender<AgentStats<R::Stats>>),
-    /// A command that only this role knows.
+    /// A command of this role.
     Role(R::Command),
 }
 
@@ -51,7 +52,7 @@ pub(crate) enum Command<R: Role> {
 pub(crate) struct Driver<R: Role> {
     role: R,
     link: FrameLink,
-    /// The job whose frames the port lets pass; `None`: frames of all jobs.
+    /// The job whose frames the port passes; `None` if it passes the frames of all jobs.
     passing: Option<JobId>,
     commands: Receiver<Command<R>>,
     poll: Poll,
@@ -66,7 +67,7 @@ impl<R: Role> Driver<R> {
     /// Runs until a command ends the agent, and returns the reason.
     ///
     /// # Errors
-    /// The port or the poll does not work any more.
+    /// Returns an error if the port or the poll does not work any more.
     pub(crate) fn run(&mut self) -> Result<String, AgentError> {
         let mut events = Events::with_capacity(EVENTS_PER_WAIT);
         loop {
@@ -83,11 +84,11 @@ impl<R: Role> Driver<R> {
             self.link.flush()?;
             self.role.report(now);
             if any {
-                // As in the embedded switch, and for the same reason: other threads run, and may have sent something
-                // then.
+                // A frame was received, so more frames may follow soon. The loop therefore yields and does not sleep:
+                // other threads run, and may send something. The embedded switch does this, too.
                 thread::yield_now();
             } else {
-                // A command that has come since the last look ends the wait at once: its waker is an event.
+                // If a command has arrived since `take_commands`, its waker ends the wait immediately.
                 self.wait(&mut events)?;
             }
         }
@@ -97,7 +98,7 @@ impl<R: Role> Driver<R> {
         Time::ZERO + self.epoch.elapsed()
     }
 
-    /// Carries out commands; returns the reason if the agent is to end.
+    /// Carries out commands; returns the reason if a command ends the agent.
     fn take_commands(&mut self) -> Option<String> {
         loop {
             match self.commands.try_recv() {
@@ -111,7 +112,7 @@ impl<R: Role> Driver<R> {
         }
     }
 
-    /// Filters out frames for other agents on the same interface, and for the host itself.
+    /// Makes the port drop frames for other agents on the same interface and for the host itself.
     fn pass_only_ours(&mut self) -> Result<(), AgentError> {
         let job = self.role.job();
         if self.passing != Some(job) {
@@ -121,7 +122,7 @@ impl<R: Role> Driver<R> {
         Ok(())
     }
 
-    /// Takes the waiting frames, up to a limit. Returns whether there were any.
+    /// Reads the waiting frames, up to `FRAMES_PER_ROUND`. Returns true if there were any.
     fn take_frames(&mut self) -> Result<bool, AgentError> {
         for taken in 0..FRAMES_PER_ROUND {
             let Some(frame) = self.link.receive()? else { return Ok(taken > 0) };

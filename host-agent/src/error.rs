@@ -10,7 +10,7 @@ use tributary_wire::{Rank, WireError};
 
 use crate::worker::{Detached, Wait};
 
-/// Why an agent cannot start, refuses a request, or has ended.
+/// The reason why an agent cannot start, refuses a request, or has ended.
 #[derive(Debug, Error)]
 pub enum AgentError {
     /// The configuration is for the other role.
@@ -20,10 +20,10 @@ pub enum AgentError {
     OtherRole {
         /// The job's name.
         job: String,
-        /// `worker` or `server`.
+        /// The role with which this host was started: `worker` or `server`.
         started_as: &'static str,
     },
-    /// A server is asked to read the sums of a job whose creator did not permit that.
+    /// A server must read the sums of a job whose creator did not permit that.
     #[error(
         "job \"{job}\": this server is to read its sums, but the job was not created for that: its creator has to ask for \
          server_reads"
@@ -49,7 +49,7 @@ pub enum AgentError {
     /// Another program uses the host's UDP port of INA packets.
     #[error("cannot take UDP port {port}, where INA packets go: {reason}; does another program use it?")]
     UdpPort {
-        /// The port.
+        /// The port number.
         port: u16,
         /// The system's reason.
         reason: io::Error,
@@ -57,7 +57,7 @@ pub enum AgentError {
     /// The host's interface cannot be opened.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The job's frames would be lost at this host's own interface.
+    /// The job's frames would be lost at this host's own interface, because its MTU is too small.
     #[error(
         "this host's interface carries packets of {carried} bytes, and the job's have up to {needed}: raise its MTU (`ip link set \
          INTERFACE mtu {needed}`), and that at the other end of its cable, or say in the topology what its link carries"
@@ -68,7 +68,7 @@ pub enum AgentError {
         /// The longest packet that the interface carries, in bytes.
         carried: usize,
     },
-    /// The all-reduce has failed, on every member alike unless the error says otherwise.
+    /// The all-reduce has failed on every member, unless the error describes a local failure.
     #[error(transparent)]
     Collective(#[from] CollectiveError),
     /// The members' sum is wrong, and the job has failed because of it.
@@ -84,38 +84,40 @@ pub enum AgentError {
     NotCompared {
         /// The local error: a [`CollectiveError::WrongSum`].
         error: Box<CollectiveError>,
-        /// Why the controller does not know of it.
+        /// The reason why the report to the controller has failed.
         problem: JoinError,
     },
     /// The all-reduce was not started.
     #[error(transparent)]
     Refused(#[from] StartError),
-    /// The all-reduce was not started because an earlier all-reduce was not: it would have taken the
-    /// earlier place in the order.
+    /// The all-reduce was not started, because an earlier all-reduce of its stream was not started. It
+    /// would have taken the place of the earlier all-reduce in the order.
     #[error("it was not started, since an all-reduce before it was refused")]
     StreamBroken,
     /// The all-reduce has taken longer than its deadline. The job continues.
     #[error("{error}; it was given {limit:?}; {wait}{}{}", not_waiting(.absent), set_back(.setback))]
     Deadline {
-        /// Time that it was given.
+        /// The time limit of the operation.
         limit: Duration,
         /// The last wait of the operation.
         wait: Box<Wait>,
-        /// The missing contributions: a [`CollectiveError::Abandoned`].
+        /// The missing contributions, as a [`CollectiveError::Abandoned`].
         error: Box<CollectiveError>,
-        /// Members that do not wait for a result, as their agents last reported: they may not have begun it.
+        /// Members that do not wait for a result, as their agents last reported. They may not have begun the
+        /// operation.
         absent: Vec<String>,
-        /// Why the job has not changed over, as the controller last reported; empty if nothing is in the way.
+        /// The reason why the job has not changed its generation, as the controller last reported; empty if
+        /// there is none.
         setback: String,
     },
-    /// Nothing was reduced: members have joined, and this caller has not synchronised with them.
+    /// Nothing was reduced, because members have joined and this caller has not synchronised with them.
     #[error("ranks {joined:?} have joined the job: all members have to synchronise before they reduce again")]
     Regroup {
-        /// Their ranks.
+        /// The ranks of the members that have joined.
         joined: Vec<Rank>,
     },
-    /// Nothing was reduced: the job continues without this worker, whose process is much slower than the
-    /// others, until it is well again.
+    /// Nothing was reduced. The job continues without this worker as long as its process is much slower
+    /// than the other processes.
     #[error("the job goes on without this worker for now: {}", .0.reason)]
     Detached(Detached),
     /// The controller requests an impossible change of generation.
@@ -131,7 +133,7 @@ pub enum AgentError {
     Ended {
         /// The agent's name.
         agent: String,
-        /// Why.
+        /// The reason why the agent has ended.
         reason: String,
     },
 }
@@ -161,7 +163,7 @@ impl AgentError {
     }
 }
 
-/// Why a host cannot take part in a job, or cannot continue.
+/// The reason why a host cannot join a job or stay in it.
 #[derive(Debug, Error)]
 pub enum JoinError {
     /// The controller's address does not answer, or one side does not trust the other.
@@ -170,12 +172,12 @@ pub enum JoinError {
     /// The controller refused a request, or does not answer.
     #[error("the controller {} {request}: {message} ({code:?})", refusal(*.code))]
     Refused {
-        /// The purpose of the request.
+        /// The purpose of the refused request.
         request: &'static str,
-        /// The kind of refusal; [`Code::Unavailable`] where the connection broke, and
-        /// [`Code::DeadlineExceeded`] where no answer came in time.
+        /// The kind of refusal. It is [`Code::Unavailable`] if the connection broke, and
+        /// [`Code::DeadlineExceeded`] if no answer arrived in time.
         code: Code,
-        /// The controller's words.
+        /// The controller's message.
         message: String,
     },
     /// The controller's configuration for this host is invalid.
@@ -184,14 +186,14 @@ pub enum JoinError {
     /// The controller sent an event that this version does not know.
     #[error("the controller sent an event of an unknown kind: update this agent")]
     UnknownEvent,
-    /// There are no more events.
+    /// The membership has ended, so no more events follow.
     #[error("this host's part in the job is over")]
     Over,
 }
 
 fn refusal(code: Code) -> &'static str {
     match code {
-        // tonic's codes for connections that cannot be made, or break.
+        // tonic uses these codes for connections that fail or break.
         Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown => {
             "cannot be reached to"
         }
@@ -205,13 +207,13 @@ impl JoinError {
     }
 }
 
-/// Why a host's part in a job is over before the job's end.
+/// The reason why a host's part in a job is over before the job's end.
 #[derive(Debug, Error)]
 pub enum JobError {
-    /// The job could not be joined, or the controller has gone away.
+    /// The host could not join the job or join it again.
     #[error(transparent)]
     Join(#[from] JoinError),
-    /// This host's agent could not start, or go on.
+    /// This host's agent could not start or continue.
     #[error(transparent)]
     Agent(#[from] AgentError),
     /// The job failed.
@@ -235,7 +237,7 @@ pub enum JobError {
     Left {
         /// The job's name.
         job: String,
-        /// Why.
+        /// The reason why the host has left.
         reason: String,
     },
     /// The job continues without this host.
@@ -243,17 +245,17 @@ pub enum JobError {
     Removed {
         /// The job's name.
         job: String,
-        /// Why, with the name of the host, switch or link at fault.
+        /// The reason, with the name of the host, switch or link at fault.
         reason: String,
     },
-    /// The controller has sent an event that makes no sense at this point.
+    /// The controller has sent an event that is not valid at this point.
     #[error(
         "job \"{job}\": the controller says {event}, which makes no sense here: do both have the same version?"
     )]
     OutOfPlace {
         /// The job's name.
         job: String,
-        /// The event.
+        /// A description of the event.
         event: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! The caller's side of an agent: starting, asking, stopping.
+//! The caller's side of an agent: starting it, sending requests, stopping it.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -20,26 +20,26 @@ const FRAMES: Token = Token(1);
 /// A running agent. Dropping it stops the agent and waits for its thread.
 pub(crate) struct Handle<R: Role> {
     name: String,
-    /// `None` once the agent is being stopped.
+    /// The channel to the agent's thread; `None` after the handle has begun to stop the agent.
     commands: Option<Sender<Command<R>>>,
     waker: Waker,
     end: Arc<SetOnce<End>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Outcome of an agent's thread.
+/// The outcome of an agent's thread.
 #[derive(Debug, Clone)]
 enum End {
-    /// A caller requested it.
+    /// A caller requested the end, for this reason.
     Asked(String),
-    /// It could not go on.
+    /// The agent could not continue, for this reason.
     Failed(String),
 }
 
 impl<R: Role> Handle<R> {
-    /// Starts a thread that owns `port` and `role` from now on.
-    /// `what` names it, without any text from outside; `job` may be any text and appears in errors only. `width` is the
-    /// width of its slices, which the port has to carry.
+    /// Starts a thread that owns `port` and `role`. `what` names the thread and must not contain external
+    /// text. `job` may be any text and appears only in errors. `width` is the width of the job's slices; the port must
+    /// carry frames for it.
     pub(crate) fn start(
         what: &str,
         (job, width): (&str, SliceWidth),
@@ -66,7 +66,7 @@ impl<R: Role> Handle<R> {
         Ok(Self { name, commands: Some(sender), waker, end, thread: Some(thread) })
     }
 
-    /// Sends the agent a command with the sender of its reply, and waits for that.
+    /// Sends the agent a command that contains the sender of its reply, and waits for the reply.
     pub(crate) async fn ask<T>(
         &self,
         command: impl FnOnce(oneshot::Sender<T>) -> R::Command,
@@ -81,21 +81,21 @@ impl<R: Role> Handle<R> {
         self.send(Command::Role(command))
     }
 
-    /// Requests the counters and waits for them.
+    /// Requests the counters and waits for the reply.
     pub(crate) fn stats(&self) -> Result<AgentStats<R::Stats>, AgentError> {
         let (sender, receiver) = bounded(1);
         self.send(Command::Stats(sender))?;
         self.wait_for(&receiver)
     }
 
-    /// Waits for the agent's answer.
+    /// Waits for the agent's reply.
     pub(crate) fn wait_for<T>(&self, reply: &Receiver<T>) -> Result<T, AgentError> {
         reply.recv().map_err(|_| self.ended())
     }
 
-    /// Ends the agent; everyone who waits for it gets `reason`.
+    /// Ends the agent. All callers that wait for it get `reason`.
     pub(crate) fn end(&self, reason: &str) {
-        // An agent that has ended already keeps its first reason.
+        // An agent that has already ended keeps its first reason.
         let _ = self.send(Command::End(reason.into()));
     }
 
@@ -108,7 +108,7 @@ impl<R: Role> Handle<R> {
     /// Stops the agent and waits for its thread.
     ///
     /// # Errors
-    /// [`AgentError::Ended`] if it had failed before.
+    /// [`AgentError::Ended`] if the agent had failed before.
     pub(crate) fn stop(mut self) -> Result<(), AgentError> {
         self.shut_down();
         match self.end.get() {
@@ -123,7 +123,7 @@ impl<R: Role> Handle<R> {
         self.waker.wake().map_err(AgentError::system("wake the agent"))
     }
 
-    /// Why the agent has ended.
+    /// Returns the error with the reason why the agent has ended.
     pub(crate) fn ended(&self) -> AgentError {
         let reason = match self.end.get() {
             Some(End::Asked(reason) | End::Failed(reason)) => reason.clone(),
@@ -134,11 +134,11 @@ impl<R: Role> Handle<R> {
 
     fn shut_down(&mut self) {
         self.commands = None;
-        // If the waker fails, the thread is not woken, and waiting for it might take forever.
+        // If the waker fails, the thread does not wake up, and waiting for it could take forever.
         if self.waker.wake().is_ok()
             && let Some(thread) = self.thread.take()
         {
-            // After a panic the end note says so.
+            // After a panic the end note contains the failure, so the result of `join` is not needed.
             let _ = thread.join();
         }
     }
@@ -150,9 +150,8 @@ impl<R: Role> Drop for Handle<R> {
     }
 }
 
-/// The body of an agent's thread.
-/// It writes the end note before it drops the driver, and with it all pending replies: so a caller whose reply is
-/// dropped finds the note.
+/// Runs an agent's thread. It writes the end note before it drops the driver and, with it, all pending
+/// replies. A caller whose reply is dropped therefore finds the note.
 fn run<R: Role>(mut driver: Driver<R>, note: &EndNote) {
     let panicked = NoteOnPanic(note);
     let end = match driver.run() {
@@ -162,17 +161,17 @@ fn run<R: Role>(mut driver: Driver<R>, note: &EndNote) {
     panicked.0.write(end);
 }
 
-/// The note in which the thread writes how it ended.
+/// The place where the thread writes its outcome.
 struct EndNote(Arc<SetOnce<End>>);
 
 impl EndNote {
-    /// Writes the note; the first one stays.
+    /// Writes the note, unless a note already exists.
     fn write(&self, end: End) {
         let _ = self.0.set(end);
     }
 }
 
-/// Writes a note when the thread unwinds; it is dropped before the driver.
+/// Writes a note when the thread unwinds. It must be dropped before the driver.
 struct NoteOnPanic<'a>(&'a EndNote);
 
 impl Drop for NoteOnPanic<'_> {
@@ -190,7 +189,7 @@ mod tests {
     use super::*;
     use crate::link::Verdict;
 
-    /// Panics at its first command.
+    /// A role that panics at its first command.
     struct Fragile {
         _reply: Sender<()>,
     }

@@ -1,4 +1,4 @@
-//! The port of a host: an interface whose INA packets the kernel does not answer.
+//! The port of a host: an interface whose incoming INA packets the kernel does not answer.
 
 use std::io;
 
@@ -7,7 +7,8 @@ use tributary_wire::constants::INA_UDP_PORT;
 
 use crate::error::AgentError;
 
-/// An [`InterfacePort`] for an agent. While it lives, the host's kernel does not answer INA packets.
+/// An [`InterfacePort`] for an agent. As long as it exists, the host's kernel does not answer INA
+/// packets.
 #[derive(Debug)]
 pub struct HostPort {
     interface: InterfacePort,
@@ -18,7 +19,8 @@ impl HostPort {
     /// Opens the interface `name`.
     ///
     /// # Errors
-    /// [`AgentError::Link`] as [`InterfacePort::open`], [`AgentError::UdpPort`].
+    /// [`AgentError::Link`] with the errors of [`InterfacePort::open`]; [`AgentError::UdpPort`] if another program uses
+    /// the port of INA packets.
     pub fn open(name: &str) -> Result<Self, AgentError> {
         let interface = InterfacePort::open(name)?;
         let silence = MutedUdpPort::take(INA_UDP_PORT)
@@ -32,7 +34,7 @@ impl HostPort {
         Self { interface: self.interface.with_segmentation_offload(wanted), ..self }
     }
 
-    /// Counters of what this port has sent and received.
+    /// Returns the counters of the frames that this port has sent and received.
     pub fn meter(&self) -> &InterfaceMeter {
         self.interface.meter()
     }

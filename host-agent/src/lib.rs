@@ -1,13 +1,13 @@
 //! The worker and server roles on a host.
 //!
 //! [`WorkerAgent`] and [`ServerAgent`] each run one thread that owns a port and a state machine of
-//! [`tributary_protocol`]: it reads frames, asks the state machine what to send, and sleeps until the next frame,
-//! command or timeout. The agent learns its part in a job from the controller, through a [`Membership`]. [`HostPort`]
-//! is the port of a real host; in one process, [`tributary_link::link`]s serve as well.
+//! [`tributary_protocol`]. The thread reads frames, sends what the state machine returns, and sleeps until the next
+//! frame, command or timeout. The agent receives its configuration from the controller through a [`Membership`].
+//! [`HostPort`] is the port of a real host. Within one process, a [`tributary_link::link`] also serves as a port.
 //!
-//! [`AgentDaemon`] is the agent of a host, which training processes reach over a Unix socket, and [`Servers`] are the
-//! aggregation servers of a host: the `agent` and `server` commands and the demo run them. Their [`Attendance`] makes
-//! them known to the controller.
+//! [`AgentDaemon`] is the agent of a host, to which training processes connect over a Unix socket. [`Servers`] are the
+//! aggregation servers of a host. The `agent` and `server` commands and the demo run both. Their [`Attendance`] is the
+//! session with the controller.
 
 mod attend;
 mod backoff;
@@ -40,8 +40,8 @@ pub use worker::{Detached, Members, Regroup, Situation, Wait, WorkerAgent};
 /// An agent's counters since it was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AgentStats<P> {
-    /// The counters of its state machine.
+    /// The counters of the agent's state machine.
     pub protocol: P,
-    /// The frames of its port.
+    /// The counters of the agent's port.
     pub traffic: Traffic,
 }

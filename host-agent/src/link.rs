@@ -11,18 +11,18 @@ use crate::error::AgentError;
 /// Counters of an agent's port, in frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traffic {
-    /// Frames handed to the port.
+    /// Frames that the agent has passed to the port.
     pub sent: u64,
-    /// Frames taken from the port.
+    /// Frames that the agent has received from the port.
     pub received: u64,
-    /// Received frames that were valid but not for this agent. An interface's port does not count frames of
-    /// other jobs.
+    /// Received frames that were valid but not for this agent. The port of an interface filters out frames
+    /// of other jobs, so they are not counted.
     pub not_ours: u64,
-    /// Received frames that claim to be INA messages but are damaged.
+    /// Received frames that have the form of INA messages but are damaged.
     pub malformed: u64,
 }
 
-/// A path through the fabric: the addresses and the hop stack of all frames that take it.
+/// A path through the fabric: the addresses and the hop stack of all frames on the path.
 #[derive(Debug, Clone)]
 pub(crate) struct Route {
     addresses: FrameHeader,
@@ -30,10 +30,10 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// The route from `own` to `to`.
+    /// Creates the route from `own` to `to`.
     ///
     /// # Errors
-    /// [`WireError`] when no frame has room for the hop stack.
+    /// [`WireError`] if the hop stack is too long for a frame, or if a hop is invalid.
     pub(crate) fn new(own: &Endpoint, to: &Endpoint, hops: Vec<Hop>) -> Result<Self, WireError> {
         if hops.len() > usize::from(MAX_HOPS) {
             return Err(WireError::Bad { field: "hop count", value: hops.len() as u64 });
@@ -50,8 +50,8 @@ impl Route {
         Ok(Self { addresses, hops })
     }
 
-    /// Returns true if a frame comes from the host to which this leads.
-    /// Switches change no addresses: a sum has the addresses and the rank of the worker whose gradient completed it.
+    /// Returns true if a frame comes from the host at the end of this route. Switches do not change
+    /// addresses. A sum therefore has the addresses and the rank of the worker whose gradient completed it.
     pub(crate) fn leads_to_sender_of(&self, frame: &FrameHeader) -> bool {
         let Self { addresses: FrameHeader { destination_mac, destination_ip, .. }, .. } = self;
         (frame.source_mac, frame.source_ip) == (*destination_mac, *destination_ip)
@@ -74,7 +74,7 @@ impl FrameLink {
         &mut *self.port
     }
 
-    /// Lets the port drop frames of other jobs from now on.
+    /// Lets the port drop the frames of jobs other than `job`.
     pub(crate) fn pass_only(&mut self, job: JobId) -> Result<(), AgentError> {
         let marks = frame::marks(job).map(|(at, value)| Mark { at, value });
         self.port.pass_only(&marks).map_err(AgentError::system("filter frames"))
@@ -84,8 +84,8 @@ impl FrameLink {
         self.traffic
     }
 
-    /// Sends a message along a route.
-    /// When the link is full, the frame is lost, as on any network, and the protocol retransmits.
+    /// Sends a message along a route. If the link is full, the frame is lost, as in any network, and the
+    /// protocol retransmits it.
     pub(crate) fn send(&mut self, route: &Route, header: Header, values: &[i32]) -> Result<(), AgentError> {
         let message = Message { header, hops: &route.hops, values: Some(values) };
         let longest = frame::longest_frame(SliceWidth::WIDEST);
@@ -94,7 +94,7 @@ impl FrameLink {
         if self.outgoing.len() >= BATCH { self.flush() } else { Ok(()) }
     }
 
-    /// Sends frames that wait for more.
+    /// Sends the frames that wait in the batch.
     pub(crate) fn flush(&mut self) -> Result<(), AgentError> {
         if self.outgoing.is_empty() {
             return Ok(());
@@ -105,7 +105,7 @@ impl FrameLink {
         sent
     }
 
-    /// The next frame, or `None` if there is none now.
+    /// Returns the next frame, or `None` if no frame has arrived.
     pub(crate) fn receive(&mut self) -> Result<Option<&[u8]>, AgentError> {
         let received = self.port.receive().map_err(AgentError::system("receive"))?;
         self.traffic.received += u64::from(received.is_some());
@@ -124,19 +124,19 @@ impl FrameLink {
 /// The result of checking a received frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It was for the state machine, accepted or not.
+    /// The frame was for the agent's state machine or the daemon, even if it was not accepted.
     Ours,
-    /// It is valid, but has another receiver.
+    /// The frame is valid but has another receiver.
     NotOurs,
-    /// It claims to be an INA message but is not a valid one.
+    /// The frame has the form of an INA message but is invalid.
     Malformed,
 }
 
-/// Checks a frame and gives it to `take` if it is an INA message.
+/// Checks a frame, and passes it to `take` if it is an INA message.
 pub(crate) fn parse(frame: &[u8], take: impl FnOnce(&FrameView<'_>) -> Verdict) -> Verdict {
     match FrameView::parse(frame) {
         Ok(view) => take(&view),
-        // A probe of the cable is for the daemon, which has its own port for probes.
+        // A cable probe is for the daemon, which reads probes from its own port.
         Err(WireError::NotIna(_)) if Probe::parse(frame).is_ok() => Verdict::Ours,
         Err(WireError::NotIna(_)) => Verdict::NotOurs,
         Err(WireError::Truncated { .. } | WireError::Bad { .. } | WireError::Checksum) => Verdict::Malformed,

@@ -17,8 +17,8 @@ use crate::error::AgentError;
 use crate::handle::Handle;
 use crate::link::{FrameLink, Route, Verdict};
 
-/// A member that has requested a result within this time waits for one now: members ask at least every
-/// 250 ms.
+/// A member that has requested a result within this time waits for one now. Waiting members repeat
+/// the request at least every 250 ms.
 const ASKING: Duration = Duration::from_millis(500);
 
 /// A job's aggregation server. It runs until it is stopped or dropped.
@@ -28,36 +28,39 @@ impl ServerAgent {
     /// Starts a server with the controller's configuration, on the port that leads to its switch.
     ///
     /// # Errors
-    /// As [`WorkerAgent::start`](crate::WorkerAgent::start).
+    /// The errors of [`WorkerAgent::start`](crate::WorkerAgent::start).
     pub fn start(config: &JobConfig, port: Box<dyn FramePort>) -> Result<Self, AgentError> {
         Handle::start("server", (&config.name, config.width), ServerRole::new(config, false)?, port).map(Self)
     }
 
-    /// Starts a server that also reads the [`sums`](Self::sums): its caller must announce each operation.
+    /// Starts a server that also returns the [`sums`](Self::sums). The caller must announce each
+    /// operation.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// The errors of [`start`](Self::start), and [`AgentError::NoSecret`] if the job's creator did not permit it.
     pub fn start_reading(config: &JobConfig, port: Box<dyn FramePort>) -> Result<Self, AgentError> {
         Handle::start("server", (&config.name, config.width), ServerRole::new(config, true)?, port).map(Self)
     }
 
-    /// Changes to another generation of the job; does nothing if it is in that generation already.
+    /// Changes to another generation of the job. Does nothing if the server is already in that
+    /// generation.
     ///
     /// # Errors
-    /// [`AgentError::OtherRole`], [`AgentError::Config`] and [`AgentError::Frame`] for an invalid configuration: the
-    /// server then stays in the old generation. [`AgentError::Ended`].
+    /// [`AgentError::OtherRole`], [`AgentError::Config`] and [`AgentError::Frame`] if the configuration is invalid; the
+    /// server then stays in the old generation. [`AgentError::Ended`] if the agent has ended.
     pub async fn change(&self, config: &JobConfig) -> Result<(), AgentError> {
         let config = Box::new(config.clone());
         self.0.ask(|reply| Command::Change { config, reply }).await?
     }
 
     /// Announces the members' next operation to the server, and returns a future of the server's sums.
-    /// The sums are identical to the members' sums bit for bit. The announcement reaches the server before this
-    /// returns; start the members after that.
+    /// The sums are bit for bit identical to the members' sums. `sums` returns after it has sent the announcement to
+    /// the server; start the members' operation after that.
     ///
     /// # Errors
-    /// At once: [`AgentError::Ended`]. Later: [`AgentError::Refused`] when the server does not read,
-    /// [`AgentError::Collective`] when the operation failed, [`AgentError::Ended`] when the agent ends meanwhile.
+    /// `sums` returns [`AgentError::Ended`] if the agent has ended. The future returns [`AgentError::Refused`] if the
+    /// server does not read sums, [`AgentError::Collective`] if the operation failed, and [`AgentError::Ended`] if the
+    /// agent ended before the result.
     pub fn sums(
         &self,
         tensor: Tensor,
@@ -67,10 +70,10 @@ impl ServerAgent {
         Ok(async move { sums.await.map_err(|_| self.0.ended())? })
     }
 
-    /// Ranks that wait for a result and whose frames reach the server.
+    /// Returns the ranks that wait for a result and whose frames reach the server.
     ///
     /// # Errors
-    /// [`AgentError::Ended`].
+    /// [`AgentError::Ended`] if the agent has ended.
     pub(crate) async fn asking(&self) -> Result<Vec<Rank>, AgentError> {
         self.0.ask(|reply| Command::Asking { reply }).await
     }
@@ -78,7 +81,7 @@ impl ServerAgent {
     /// Returns the present values of the counters.
     ///
     /// # Errors
-    /// [`AgentError::Ended`] when the agent has ended.
+    /// [`AgentError::Ended`] if the agent has ended.
     pub fn stats(&self) -> Result<AgentStats<ServerStats>, AgentError> {
         self.0.stats()
     }
@@ -97,7 +100,7 @@ impl ServerAgent {
     /// Stops the agent and waits for its thread.
     ///
     /// # Errors
-    /// [`AgentError::Ended`] when the agent had failed before.
+    /// [`AgentError::Ended`] if the agent had failed before.
     pub fn stop(self) -> Result<(), AgentError> {
         self.0.stop()
     }
@@ -105,7 +108,7 @@ impl ServerAgent {
 
 /// A command to a server.
 pub(crate) enum Command {
-    /// Read one operation, and report how it ends.
+    /// Read the sums of one operation, and send its outcome.
     Read { tensor: Tensor, reply: oneshot::Sender<Result<Reduced, AgentError>> },
     /// Change to another generation.
     Change { config: Box<JobConfig>, reply: oneshot::Sender<Result<(), AgentError>> },
@@ -115,7 +118,7 @@ pub(crate) enum Command {
 
 pub(crate) struct ServerRole {
     server: Server,
-    /// Callers that wait for an operation's sums.
+    /// The callers that wait for the sums of an operation.
     waiting: BTreeMap<OperationId, oneshot::Sender<Result<Reduced, AgentError>>>,
     job: JobId,
     generation: u32,
@@ -180,7 +183,8 @@ impl ServerRole {
             return Ok(());
         }
         if let JobRole::Server { take_over: Some(_), .. } = &config.role {
-            // Others have served the job since, so the members know better than this server what is finished.
+            // Other hosts have served the job since, so the members know better than this server which slices are
+            // finished.
             *self = Self::new(config, false)?;
             return Ok(());
         }
@@ -195,7 +199,7 @@ fn other_role(config: &JobConfig) -> AgentError {
     AgentError::OtherRole { job: config.name.clone(), started_as: "server" }
 }
 
-/// The slice in the protocol's terms, with its values in wire format.
+/// Converts a slice to the protocol's type, with its values in wire format.
 fn finished_slice(slice: &FinishedSlice) -> tributary_protocol::FinishedSlice {
     let FinishedSlice { seq, job, operator, totals, values } = slice;
     let values = values::to_bytes(values).into();
@@ -211,7 +215,7 @@ impl Role for ServerRole {
     }
 
     fn handle_command(&mut self, now: Time, command: Command) {
-        // An answer is dropped if the caller no longer waits for it.
+        // The answer is dropped if the caller no longer waits for it.
         match command {
             Command::Read { tensor, reply } => match self.server.expect(tensor) {
                 Ok(id) => drop(self.waiting.insert(id, reply)),
@@ -225,14 +229,14 @@ impl Role for ServerRole {
     fn handle_frame(&mut self, now: Time, frame: &FrameView<'_>) -> Verdict {
         let message = frame.message();
         let mut hops = message.hops();
-        // The server is the last entry of the stack: more entries, or another node's, mean a packet that went astray.
+        // The server must be the only remaining hop. Another hop or another node means that the packet was misrouted.
         let (Some(hop), None) = (hops.next(), hops.next()) else { return Verdict::NotOurs };
         let Tree { node, own, to_rank, .. } = &self.tree;
         let for_us = hop.node == *node && frame.header().destination_mac == *own;
         if message.header().kind != Kind::Gradient || !for_us {
             return Verdict::NotOurs;
         }
-        // Over plain switches frames of any sender arrive here.
+        // Plain switches deliver frames of any sender to this host, so the sender's address must be checked.
         let sender = to_rank.get(&message.header().rank);
         if !sender.is_some_and(|worker| worker.leads_to_sender_of(frame.header())) {
             return Verdict::NotOurs;
@@ -247,7 +251,7 @@ impl Role for ServerRole {
                 Recipient::All => Some(&self.tree.to_all),
                 Recipient::Rank(rank) => self.tree.to_rank.get(&rank),
             };
-            // A rank without a route is not in the job: the server's members are these ranks.
+            // A rank without a route is not in the job, because the server's members are the ranks with routes.
             if let Some(route) = route {
                 link.send(route, result.header, result.values)?;
             }

@@ -1,11 +1,11 @@
-//! Captures, as pcap and pcapng files have them, in place of links and beside them.
+//! Captures in pcap and pcapng files, which replace links or record the frames of links.
 //!
-//! - [`CaptureReader`] and [`CaptureWriter`]: frames with their times, from a file and into one;
-//! - [`replay`]: ports whose frames come from captures, in the order of their times across all ports, and whose outgoing
-//!   frames go into captures;
-//! - [`Recorded`]: any port, with captures of what it receives and sends.
+//! - [`CaptureReader`] and [`CaptureWriter`] read frames with their times from a file, and write them to a file.
+//! - [`replay`] creates ports whose incoming frames are read from captures, in the order of their times across all
+//!   ports. Their outgoing frames are written to captures.
+//! - [`Recorded`] is any port with captures of the frames that it receives and sends.
 //!
-//! Only Ethernet is read and written: it is what a [`FramePort`](tributary_link::FramePort) has.
+//! All captures contain Ethernet frames, because a [`FramePort`](tributary_link::FramePort) carries Ethernet frames.
 
 mod error;
 mod reader;

@@ -1,4 +1,4 @@
-//! A port beside which captures are written.
+//! A port that records its frames in captures.
 
 use std::io;
 use std::path::Path;
@@ -20,10 +20,11 @@ pub struct Recorded<P> {
 }
 
 impl<P: FramePort> Recorded<P> {
-    /// Records `port` in `folder`, in `NAME_in.pcap` and `NAME_out.pcap`, as simple_switch calls them.
+    /// Creates a port that records `port` in `folder`, in the files `NAME_in.pcap` and `NAME_out.pcap`.
+    /// simple_switch uses the same names.
     ///
     /// # Errors
-    /// [`CaptureError`]: a file cannot be created.
+    /// [`CaptureError`] if a file cannot be created.
     pub fn new(port: P, folder: &Path, name: &str) -> Result<Self, CaptureError> {
         let recording = |direction| Recording::create(&folder.join(format!("{name}_{direction}.pcap")));
         Ok(Self { port, received: recording("in")?, sent: recording("out")? })
@@ -77,17 +78,18 @@ impl<P: FramePort> FramePort for Recorded<P> {
     }
 }
 
-/// One direction.
+/// The capture of one direction.
 #[derive(Debug)]
 struct Recording {
-    /// `None` after an error.
+    /// The writer of the capture; `None` after an error.
     writer: Option<CaptureWriter>,
-    /// True if something was written since the last flush.
+    /// True if frames were written since the last flush.
     is_new: bool,
 }
 
 impl Recording {
-    /// Creates the file and writes its header, so that it is a capture even before the first frame.
+    /// Creates the file and writes its header, so that the file is a valid capture even before the first
+    /// frame.
     fn create(path: &Path) -> Result<Self, CaptureError> {
         let mut writer = CaptureWriter::create(path, Resolution::Microseconds)?;
         writer.flush()?;

@@ -1,9 +1,9 @@
-//! Ports whose links are captures.
+//! Ports that read captures in place of links.
 //!
 //! All ports share a *timeline*, which merges their captures. A port returns a frame only if it is the next frame of
-//! all captures. Then it reports that no more frames are waiting, so that its owner sends its answers to this frame
-//! before the next frame comes. So the order of frames, in and out, follows from the files alone; a sent frame has the
-//! time of the last received frame.
+//! all captures. The port then reports that no more frames are waiting, so that its owner sends its answers to this
+//! frame before the next frame arrives. The order of all received and sent frames therefore depends only on the files.
+//! A sent frame gets the time of the last received frame.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -24,20 +24,21 @@ use crate::writer::{CaptureWriter, Resolution};
 /// The captures of one port.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortFiles {
-    /// The capture of received frames; `None`: the port receives no frames.
+    /// The capture of received frames; `None` if the port receives no frames.
     pub input: Option<PathBuf>,
-    /// The capture to write sent frames to; `None`: the port only counts them.
+    /// The file to which the port writes sent frames; `None` if the port only counts them.
     pub output: Option<PathBuf>,
 }
 
-/// Makes a port of each pair of files; none of the ports writes to one of `others`.
+/// Creates a port for each pair of files. No port may write to one of the files in `others`.
 ///
-/// The ports call `ended` once, when they have read all captures and their owner has sent its answers. Its argument is
-/// the first error of reading or writing, if any. A damaged capture ends at the damage, and the other captures
-/// continue.
+/// The timeline calls `ended` once, after the ports have read all captures and their owner has sent its answers. The
+/// argument is the first error of reading or writing, if any. A damaged capture ends at the damage, and the other
+/// captures continue.
 ///
 /// # Errors
-/// [`CaptureError`]: a file cannot be opened or created, or is not a capture.
+/// [`CaptureError`] if a file cannot be opened or created, if a file to write is given twice, or if an input is not a
+/// capture.
 pub fn replay(
     files: &[PortFiles],
     others: &[PathBuf],
@@ -68,8 +69,8 @@ pub fn replay(
     Ok(outputs.into_iter().enumerate().map(port).collect())
 }
 
-/// Checks, before any file is emptied, that no file that is written to is given
-/// twice or one of `others`.
+/// Checks that no output file is given twice, or is also an input or one of `others`. It must run
+/// before any file is emptied.
 fn check_outputs(files: &[PortFiles], others: &[PathBuf]) -> Result<(), CaptureError> {
     let identity = |file: &File| file.metadata().map(|about| (about.dev(), about.ino()));
     let mut seen = HashSet::new();
@@ -91,21 +92,21 @@ fn check_outputs(files: &[PortFiles], others: &[PathBuf]) -> Result<(), CaptureE
     Ok(())
 }
 
-/// A port whose link is a capture; see [`replay`].
+/// A port that replays a capture; see [`replay`].
 pub struct ReplayPort {
-    /// Its index in the timeline.
+    /// The index of the port in the timeline.
     number: usize,
     timeline: Arc<Mutex<Timeline>>,
-    /// The frame that was handed out last.
+    /// The frame that the port returned last.
     frame: Vec<u8>,
-    /// A frame was handed out, and what became of it may not have been sent yet.
+    /// True if the port has returned a frame whose answers may not have been sent yet.
     is_handed_out: bool,
     output: Option<CaptureWriter>,
     meter: InterfaceMeter,
 }
 
 impl ReplayPort {
-    /// The frames that came in and left.
+    /// Returns the counters of the received and sent frames.
     pub fn meter(&self) -> &InterfaceMeter {
         &self.meter
     }
@@ -116,7 +117,7 @@ impl ReplayPort {
         frames.iter().try_for_each(|frame| output.write(now, frame))
     }
 
-    /// Remembers an error for the end. The port cannot be used any more.
+    /// Keeps an error for the end of the replay. The port cannot be used any more.
     fn failed(&mut self, error: CaptureError) -> io::Error {
         let said = io::Error::other(error.to_string());
         lock(&self.timeline).error.get_or_insert(error);
@@ -156,12 +157,14 @@ impl FramePort for ReplayPort {
         Ok(Some(&self.frame))
     }
 
-    /// A capture takes what no link would: programs under test send such frames.
+    /// Returns 0, because programs under test may send frames that are too short for a link, and a
+    /// capture accepts them.
     fn shortest_frame(&self) -> usize {
         0
     }
 
-    /// Frames are available from the beginning, so the owner never waits for them.
+    /// Does nothing, because frames are available from the beginning, so that the owner never waits for
+    /// them.
     fn register(&mut self, _registry: &mio::Registry, _token: mio::Token) -> io::Result<()> {
         Ok(())
     }
@@ -169,29 +172,29 @@ impl FramePort for ReplayPort {
 
 type Ended = Box<dyn FnOnce(Option<CaptureError>) + Send>;
 
-/// The captures of all ports, merged.
+/// The captures of all ports, merged by time.
 struct Timeline {
     inputs: Vec<Input>,
-    /// The time of the frame that was taken last.
+    /// The time of the last frame that a port has taken.
     now: Duration,
     /// The first error.
     error: Option<CaptureError>,
-    /// `None` once it was called.
+    /// The function to call at the end; `None` after the call.
     ended: Option<Ended>,
 }
 
 /// The capture of one port.
 struct Input {
-    /// `None` at its end.
+    /// The reader; `None` at the end of the capture.
     reader: Option<CaptureReader<File>>,
-    /// The time of the next frame, which is in `frame`; `None` at the end.
+    /// The time of the next frame, which is in `frame`; `None` at the end of the capture.
     next: Option<Duration>,
     frame: Vec<u8>,
 }
 
 impl Timeline {
-    /// Takes the next frame of all, if it is this port's.
-    /// The first of several with the same time is that of the first port.
+    /// Takes the next frame of all captures, if it belongs to `port`. If several frames have the same
+    /// time, the frame of the port with the lowest index is first.
     fn take(&mut self, port: usize, frame: &mut Vec<u8>) -> bool {
         let times = self.inputs.iter().enumerate().filter_map(|(port, input)| Some((input.next?, port)));
         match times.min() {
@@ -211,7 +214,7 @@ impl Timeline {
         }
     }
 
-    /// Reads a port's next frame.
+    /// Reads the next frame of a port.
     fn read_on(&mut self, port: usize) {
         let Input { reader, next, frame } = &mut self.inputs[port];
         *next = None;
@@ -231,7 +234,7 @@ impl Timeline {
     }
 }
 
-/// A panic while it was locked left it as it is: nothing is half done between its lines.
+/// Locks the timeline. A panic of another thread cannot leave the timeline inconsistent.
 fn lock(timeline: &Mutex<Timeline>) -> MutexGuard<'_, Timeline> {
     timeline.lock()
 }

@@ -1,4 +1,4 @@
-//! Frames into a capture.
+//! Writing frames to a capture.
 
 use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
@@ -11,9 +11,8 @@ use pcap_file::pcap::{PcapHeader, PcapTsResolution, PcapWriteError, PcapWriter, 
 
 use crate::error::{CaptureError, Problem, check_is_file};
 
-/// The maximum frame length in the header: more than any frame has.
-///
-/// It is the value that tcpdump writes.
+/// The maximum frame length in the header, which is longer than any frame. tcpdump writes the same
+/// value.
 const SNAPLEN: u32 = 1 << 18;
 
 /// The resolution of times. All tools can read microseconds.
@@ -25,7 +24,7 @@ pub enum Resolution {
     Nanoseconds,
 }
 
-/// Writes a pcap file. The same frames make the same file on every machine.
+/// Writes a pcap file. The same frames give the same file on every machine.
 #[derive(Debug)]
 pub struct CaptureWriter<W: Write = BufWriter<File>> {
     writer: PcapWriter<W>,
@@ -36,7 +35,7 @@ impl CaptureWriter {
     /// Creates a file, or empties an existing file.
     ///
     /// # Errors
-    /// [`CaptureError`]: the path is not a regular file, or cannot be created or written.
+    /// [`CaptureError`] if the path does not belong to a regular file, or if the file cannot be created or written.
     pub fn create(path: &Path, resolution: Resolution) -> Result<Self, CaptureError> {
         check_is_file(path)?;
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);
@@ -46,10 +45,10 @@ impl CaptureWriter {
 }
 
 impl<W: Write> CaptureWriter<W> {
-    /// Writes a capture's header. `name`: for errors.
+    /// Creates a writer, and writes the capture's header. `name` is the name of the capture in errors.
     ///
     /// # Errors
-    /// [`CaptureError`]: it cannot be written.
+    /// [`CaptureError`] if the header cannot be written.
     pub fn new(name: impl Into<String>, target: W, resolution: Resolution) -> Result<Self, CaptureError> {
         let name = name.into();
         let ts_resolution = match resolution {
@@ -68,10 +67,11 @@ impl<W: Write> CaptureWriter<W> {
         }
     }
 
-    /// Adds a frame. Its time has 32 bits for seconds: a later one is written as the last that there is.
+    /// Adds a frame. The format has 32 bits for the seconds of its time; a later time becomes the latest
+    /// possible one.
     ///
     /// # Errors
-    /// [`CaptureError`]: it cannot be written.
+    /// [`CaptureError`] if the frame cannot be written.
     pub fn write(&mut self, at: Duration, frame: &[u8]) -> Result<(), CaptureError> {
         let ts_frac = match self.writer.ts_resolution() {
             PcapTsResolution::MicroSecond => at.subsec_micros(),
@@ -88,10 +88,10 @@ impl<W: Write> CaptureWriter<W> {
         self.writer.write_raw_packet(&record).map(drop).map_err(|error| self.failed(error))
     }
 
-    /// Hands everything over to the operating system: what was written before outlives the process.
+    /// Passes all frames to the operating system, so that they are kept even if the process ends.
     ///
     /// # Errors
-    /// [`CaptureError`]: it cannot be written.
+    /// [`CaptureError`] if the frames cannot be written.
     pub fn flush(&mut self) -> Result<(), CaptureError> {
         self.writer.flush().map_err(|error| self.failed(error))
     }
@@ -101,7 +101,7 @@ impl<W: Write> CaptureWriter<W> {
     }
 }
 
-/// The operating system's error.
+/// Returns the operating system's error.
 fn cause(error: PcapWriteError) -> io::Error {
     match error {
         PcapWriteError::Io(error) | PcapWriteError::FieldWriteFailed(_, error) => error,

@@ -1,4 +1,4 @@
-//! Frames out of captures: of both formats, and out of files that are damaged or want to harm.
+//! Reading frames from captures of both formats, and from damaged or malicious files.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -32,7 +32,7 @@ fn written(resolution: Resolution, frames: &Frames) -> Vec<u8> {
     file
 }
 
-/// A big-endian header with microseconds.
+/// Returns a big-endian pcap header with times in microseconds.
 fn header(snaplen: u32, link_type: u32) -> Vec<u8> {
     let words = [0xa1b2_c3d4, 2 << 16 | 4, 0, 0, snaplen, link_type];
     words.iter().flat_map(|word: &u32| word.to_be_bytes()).collect()
@@ -43,7 +43,7 @@ fn record(seconds: u32, fraction: u32, captured: u32, original: u32, bytes: &[u8
     words.iter().flat_map(|word| word.to_be_bytes()).chain(bytes.iter().copied()).collect()
 }
 
-/// A little-endian block of a pcapng file.
+/// Returns a little-endian block of a pcapng file.
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let padded = body.len().next_multiple_of(4);
     let length = (12 + padded as u32).to_le_bytes();
@@ -55,7 +55,7 @@ fn section() -> Vec<u8> {
     block(0x0a0d_0d0a, &[&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat())
 }
 
-/// An interface with times in units of 10^-`resolution` s.
+/// Returns the block of an interface with times in units of 10^-`resolution` s.
 fn interface(link_type: u16, resolution: u8) -> Vec<u8> {
     let options = [&9_u16.to_le_bytes()[..], &1_u16.to_le_bytes(), &[resolution, 0, 0, 0], &[0; 4]].concat();
     block(1, &[&link_type.to_le_bytes()[..], &[0; 2], &[0; 4], &options].concat())

@@ -1,4 +1,4 @@
-//! Captures as ports: the order of frames, what is written, and what is said of wrong files.
+//! Captures as ports: the order of frames, the written files, and the errors of wrong files.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -34,7 +34,8 @@ fn files(input: Option<PathBuf>, output: Option<PathBuf>) -> PortFiles {
     PortFiles { input, output }
 }
 
-/// Works in rounds as a switch does, and sends each frame back by the other port, until nothing comes.
+/// Works in rounds like a switch, and sends each frame back by the other port, until no frame
+/// arrives.
 fn exchange(ports: &mut [ReplayPort; 2]) -> Vec<(usize, Vec<u8>)> {
     let mut order = Vec::new();
     loop {
@@ -80,7 +81,7 @@ fn frames_come_in_the_order_of_their_times_and_leave_with_the_time_of_what_cause
     let expected = [(0, "a1"), (1, "b2"), (0, "a5"), (0, "a5 again"), (1, ""), (1, "b7"), (0, "a9")];
     assert_eq!(order, expected.map(|(port, frame)| (port, frame.to_owned())));
     assert!(ended.recv().unwrap().is_none());
-    // The test closed no file: a process that ends by a signal leaves the same files.
+    // The test has closed no file, so a process that ends by a signal leaves the same files.
     let frame = |at, bytes: &[u8]| (at, bytes.to_vec());
     assert_eq!(read(&path("a out")), [frame(2000, b"b2"), frame(5000, b""), frame(7000, b"b7")]);
     assert_eq!(

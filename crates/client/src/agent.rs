@@ -23,10 +23,10 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Connects to the agent behind a Unix socket.
+    /// Connects to the agent that listens on a Unix socket.
     ///
     /// # Errors
-    /// [`ClientError::NoAgent`].
+    /// [`ClientError::NoAgent`] if the connection fails.
     pub async fn connect(socket: impl AsRef<Path>) -> Result<Self, ClientError> {
         let socket = socket.as_ref();
         let no_agent = |reason: String| ClientError::NoAgent { socket: socket.into(), reason };
@@ -37,20 +37,21 @@ impl Agent {
         Ok(Self { client: AgentClient::new(channel), socket: socket.into() })
     }
 
-    /// Takes part in a job, and waits until all of its members do, and for the agent where that is silent.
+    /// Joins a job, and waits until all of its members have joined. Also waits for an agent that does not
+    /// answer.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] with the agent's or the controller's reason, [`ClientError::JobFailed`],
-    /// [`ClientError::JobEnded`].
+    /// [`ClientError::Refused`] with the agent's or the controller's reason; [`ClientError::JobFailed`] or
+    /// [`ClientError::JobEnded`] if the job is over.
     pub async fn join(&self, job: &str, token: Vec<u8>) -> Result<Job, ClientError> {
         self.join_with(job, token, JoinOptions::default()).await
     }
 
-    /// Joins as [`join`](Self::join) does, with `options`.
-    /// An elastic process may also join a running job, even one from which it was lost.
+    /// Joins a job like [`join`](Self::join), with `options`. An elastic process may also join a running
+    /// job, even a job that has continued without it.
     ///
     /// # Errors
-    /// As for [`join`](Self::join).
+    /// The errors of [`join`](Self::join).
     pub async fn join_with(
         &self,
         job: &str,
@@ -60,7 +61,7 @@ impl Agent {
         let JoinOptions { elastic, new_run, .. } = options;
         let mut client = self.client.clone();
         let watchdog = Watchdog::keep(client.clone(), self.socket.clone(), options.observer.clone());
-        // The call has no deadline, because a job may take its time to start.
+        // The call has no deadline, because the members of a job may join at very different times.
         let wait = watchdog.waits().begin(Place::Alone, Limit::Never);
         let request = v1::OpenJobRequest { job: job.into(), token, elastic, new_run };
         let mut events = client.open_job(request).await.map_err(ClientError::refused)?.into_inner();
@@ -80,11 +81,11 @@ impl Agent {
         }
     }
 
-    /// Takes part in a parameter server's job as one of its workers, from [`Training::begin`] on.
-    /// Must be called in a tokio runtime.
+    /// Opens this process's part in a training with parameter servers. It joins as a worker in
+    /// [`Training::begin`]. Must be called in a tokio runtime.
     ///
     /// # Errors
-    /// [`ClientError::Refused`]: the options are invalid. [`ClientError::AgentSilent`].
+    /// [`ClientError::Refused`] if the options are invalid; [`ClientError::AgentSilent`] if the agent does not answer.
     pub async fn train(&self, options: TrainingOptions) -> Result<Training, ClientError> {
         let mut client = self.client.clone();
         let TrainingOptions {
@@ -127,12 +128,13 @@ impl Agent {
     }
 }
 
-/// At least 1: 0 stands for the agent's own patience.
+/// Returns the milliseconds for the request. They are at least 1, because 0 means the agent's default
+/// patience.
 fn milliseconds(patience: Duration) -> u64 {
     u64::try_from(patience.as_millis()).unwrap_or(u64::MAX).max(1)
 }
 
-/// The underlying cause: tonic's own text is only "transport error".
+/// Returns the innermost cause of an error, because tonic's own text is only "transport error".
 fn cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {

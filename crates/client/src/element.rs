@@ -3,7 +3,7 @@ use tributary_api::agent::v1::ElementType;
 
 /// An element type that agents can reduce.
 pub trait Element: bytemuck::Pod {
-    /// The agent's name for it.
+    /// The type's value in the agent's API.
     const TYPE: ElementType;
 }
 

@@ -7,7 +7,7 @@ use tributary_codec::{EncodeError, LanesError};
 
 use crate::regroup::{Detached, Regroup};
 
-/// Why a process cannot reduce or train.
+/// The reason why a process cannot reduce or train.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// No agent listens on the socket, or this user may not connect to it.
@@ -17,7 +17,7 @@ pub enum ClientError {
         socket.display()
     )]
     NoAgent {
-        /// The socket.
+        /// The path of the socket.
         socket: PathBuf,
         /// The reason.
         reason: String,
@@ -33,8 +33,8 @@ pub enum ClientError {
         /// The reason.
         cause: String,
     },
-    /// A deadline has passed while the agent said nothing. The process has given its agent up, and with it
-    /// the job: when the agent continues, it may still write to the elements.
+    /// A deadline has passed while the agent sent nothing. The process has abandoned its agent and left
+    /// the job, because the agent may still write to the elements if it continues.
     #[error(
         "{what}: its deadline of {} s has passed, and the agent at {} has said nothing for {} s: is it stopped, or out of \
          file descriptors? Look at its log. This process has left the job: start it again once the agent answers",
@@ -43,14 +43,14 @@ pub enum ClientError {
     AgentSilent {
         /// The operation or call that gets no answer.
         what: String,
-        /// Its deadline.
+        /// The deadline of the operation or call.
         deadline: Duration,
         /// Time for which the agent had been silent.
         silent: Duration,
         /// The agent's socket.
         socket: PathBuf,
     },
-    /// The process has given its agent up before, or meanwhile, because of another operation or call.
+    /// The process has abandoned its agent because of another operation or call.
     #[error(
         "this process has left the job, since a deadline of {} s had passed while the agent at {} said nothing for {} s: \
          start it again once the agent answers",
@@ -59,7 +59,7 @@ pub enum ClientError {
     GivenUp {
         /// The deadline that had passed.
         deadline: Duration,
-        /// Time for which the agent had been silent then.
+        /// Time for which the agent had been silent at that moment.
         silent: Duration,
         /// The agent's socket.
         socket: PathBuf,
@@ -69,17 +69,17 @@ pub enum ClientError {
     Refused {
         /// The kind of refusal.
         code: tonic::Code,
-        /// The agent's words.
+        /// The agent's message.
         message: String,
     },
-    /// The job is over before its end.
+    /// The job has failed; the text is the reason.
     #[error("the job failed: {0}")]
     JobFailed(String),
-    /// The job has ended, or was ended; the text says how.
+    /// The job has ended; the text describes the end.
     #[error("{0}")]
     JobEnded(String),
-    /// Nothing was reduced, and the elements are untouched: members have joined, or the members' share of
-    /// the data has changed, and all members have to synchronise first. Only in a job all of whose processes were
+    /// Nothing was reduced, and the elements are unchanged. Members have joined, or the members' share of
+    /// the data has changed, so all members must synchronise first. This occurs only in a job whose processes were all
     /// [elastic](crate::JoinOptions::elastic) when they joined.
     #[error(
         "ranks {:?} have joined the job, whose members are {:?} and process the data of {:?}: every process has to \
@@ -87,31 +87,31 @@ pub enum ClientError {
         .0.joined, .0.ranks, .0.shards
     )]
     Regroup(Regroup),
-    /// Nothing was reduced, and the elements are untouched: the job continues without this process for now.
-    /// Only in a job that was created to react to slow processes, and under the condition of
-    /// [`Regroup`](Self::Regroup).
+    /// Nothing was reduced, and the elements are unchanged, because the job continues without this
+    /// process for now. This occurs only in a job that was created to react to slow processes and whose processes were
+    /// all elastic, as for [`Regroup`](Self::Regroup).
     #[error("the job goes on without this process until it is as fast as the others again: {}", .0.reason)]
     Detached(Detached),
-    /// The agent's answer is not understood by this version.
+    /// This version cannot interpret the agent's answer.
     #[error("the agent's answer makes no sense ({0}): do both have the same version?")]
     BadAnswer(&'static str),
-    /// Shared memory cannot be made.
+    /// Shared memory cannot be created.
     #[error("cannot {step} shared memory {}: {reason}", path.display())]
     SharedMemory {
         /// The step that failed.
         step: &'static str,
-        /// The file.
+        /// The path of the memory's file.
         path: PathBuf,
         /// The system's reason.
         reason: io::Error,
     },
-    /// An operation with the segment has no answer yet, so that the agent may still write to it.
+    /// An operation with the segment has no answer yet, so the agent may still write to the segment.
     #[error(
         "an operation with this segment is under way, or its connection broke: wait for its end, or use another segment"
     )]
     SegmentInUse,
-    /// An earlier all-reduce was refused.
-    /// This one would have taken its place in the order, and was not started.
+    /// This all-reduce was not started, because an earlier all-reduce was refused. It would have taken
+    /// the place of the earlier all-reduce in the order.
     #[error("the all-reduce was not started, since one that was started before it was refused")]
     NotStarted,
     /// The runtime in which the process joined its job has ended.
@@ -127,20 +127,21 @@ pub enum ClientError {
         /// The reason.
         error: EncodeError,
     },
-    /// The result is not a sum of quantised gradients, or there are too many members for one.
+    /// The result is not a sum of quantised gradients, or the job has too many members for quantised
+    /// sums.
     #[error(transparent)]
     Lanes(#[from] LanesError),
-    /// The gradient is larger than the memory that was made for it.
+    /// The gradient is larger than the memory that was allocated for it.
     #[error(
         "a gradient needs {values} integers, and {room} were made room for: ask for as many values as it has"
     )]
     TooLong {
-        /// The number of integers that it needs.
+        /// The number of integers that the gradient needs.
         values: usize,
-        /// The number of integers that fit.
+        /// The number of integers that fit into the memory.
         room: usize,
     },
-    /// A quantised sum must be over all members: a sum of levels has no meaning without their number.
+    /// Some members are missing in a quantised sum. A sum of levels has no meaning without all members.
     #[error(
         "{name} was summed over {contributors} of {members} members, since others have left meanwhile: quantised sums \
          need all of them. Reduce again: the next one is that of those who are left"
@@ -148,7 +149,7 @@ pub enum ClientError {
     MembersMissing {
         /// The operation's name.
         name: String,
-        /// The number of members included, at least at one place.
+        /// The number of members included in at least one part of the sum.
         contributors: u32,
         /// The number of members that should be included.
         members: u32,
@@ -167,20 +168,20 @@ impl ClientError {
         }
     }
 
-    /// The stream of all-reduces has ended before this all-reduce of `who` had an answer.
+    /// Creates the error for an all-reduce of `who` that has no answer when its stream ends.
     pub(crate) fn lost(who: &str, tensor: &str, status: &tonic::Status) -> Self {
         let cause = innermost(status).unwrap_or_else(|| status.message().into());
         Self::AgentLost { what: all_reduce(who, tensor), cause }
     }
 }
 
-/// Returns the name of an all-reduce of `who` in errors.
+/// Returns the text that names an all-reduce of `who` in errors.
 pub(crate) fn all_reduce(who: &str, tensor: &str) -> String {
     format!("all-reduce of \"{tensor}\", {who}")
 }
 
-/// The reason for a broken connection, which tonic's own text does not give.
-/// `None`: the status is the agent's answer.
+/// Returns the reason for a broken connection, which tonic's own text does not contain. `None` if the
+/// status is the agent's answer.
 fn innermost(status: &tonic::Status) -> Option<String> {
     let first = std::error::Error::source(status);
     std::iter::successors(first, |cause| cause.source()).last().map(ToString::to_string)

@@ -24,8 +24,9 @@ use crate::session::Session;
 use crate::waits::Waits;
 use crate::watchdog::Watchdog;
 
-/// This process's part in a job. Threads share it by reference, or by cheap clones. Dropping the last
-/// one without [`close`](Self::close) leaves the job, which continues without this host, or fails if it is rigid.
+/// This process's part in a job. Threads share it by reference or by cheap clones. If the last clone
+/// is dropped without [`close`](Self::close), this host leaves the job. The job continues without this host, or fails
+/// if it is rigid.
 #[derive(Debug, Clone)]
 pub struct Job(Arc<Inner>);
 
@@ -40,10 +41,11 @@ struct Inner {
     switches: u32,
     membership: Arc<Membership>,
     runtime: Handle,
-    /// The stream that all-reduces join; a new one follows where one was refused.
+    /// The stream to which all-reduces are added. A new stream replaces it after an all-reduce was
+    /// refused.
     requests: Mutex<Arc<RequestStream>>,
-    /// The task that holds the stream of events: the agent takes the stream's end for the
-    /// end of this process.
+    /// The task that holds the stream of events. If the stream ends, the agent concludes that this
+    /// process has ended.
     sign_of_life: AbortHandle,
 }
 
@@ -55,7 +57,8 @@ impl Drop for Inner {
 }
 
 impl Job {
-    /// Must be called in a tokio runtime, in which the job's background tasks run.
+    /// Creates the job, whose background tasks run in the present tokio runtime. Must be called in a
+    /// tokio runtime.
     pub(crate) fn new(
         client: AgentClient<Channel>,
         watchdog: Watchdog,
@@ -101,44 +104,45 @@ impl Job {
         })))
     }
 
-    /// This member's rank.
+    /// Returns this member's rank.
     pub fn rank(&self) -> u32 {
         self.0.rank
     }
 
-    /// Ranks of all members, ascending, as of the last all-reduce that has ended, or of the start.
+    /// Returns the ranks of all members, ascending, as of the last ended all-reduce or of the start.
     pub fn ranks(&self) -> Vec<u32> {
         self.membership().ranks()
     }
 
-    /// Ranks that were lost while this process was a member, with the reasons, as of the last
-    /// all-reduce that has ended.
+    /// Returns the ranks that have left the job while this process was a member, with the reasons, as of
+    /// the last ended all-reduce.
     pub fn lost(&self) -> BTreeMap<u32, String> {
         self.membership().lost()
     }
 
-    /// Ranks whose data the members process, ascending, as of the start or the last [`Regroup`].
+    /// Returns the ranks whose data the members process, ascending, as of the start or the last
+    /// [`Regroup`].
     pub fn shards(&self) -> Vec<u32> {
         self.membership().shards()
     }
 
-    /// The generation of the job's structure: they count up from 1, by one each time that a member comes or
-    /// goes, or that the tree changes.
+    /// Returns the generation of the job's structure. Generations count from 1. Each change of the
+    /// members or of the tree begins the next generation.
     pub fn generation(&self) -> u32 {
         self.membership().generation()
     }
 
-    /// This host's name in the topology.
+    /// Returns this host's name in the topology.
     pub fn host(&self) -> &str {
         &self.0.host
     }
 
-    /// The number of values in a slice.
+    /// Returns the number of values in a slice.
     pub fn values_per_slice(&self) -> u32 {
         self.0.values_per_slice
     }
 
-    /// The number of switches that add the job's gradients, when this host joined.
+    /// Returns the number of switches that added the job's gradients when this host joined.
     pub fn switches(&self) -> u32 {
         self.0.switches
     }
@@ -147,19 +151,19 @@ impl Job {
         &self.0.membership
     }
 
-    /// Makes memory that is shared with the agent.
+    /// Allocates memory that this process shares with the agent.
     ///
     /// # Errors
-    /// [`ClientError::SharedMemory`] when there is not enough, [`ClientError::Refused`].
+    /// [`ClientError::SharedMemory`] if there is not enough memory; [`ClientError::Refused`] if the agent refuses it.
     pub async fn segment(&self, bytes: usize) -> Result<Segment, ClientError> {
         self.segment_within(bytes, None).await
     }
 
-    /// Makes shared memory as [`segment`](Self::segment) does, for an operation with a deadline of its own:
-    /// if the agent is silent, this ends then, too.
+    /// Allocates shared memory like [`segment`](Self::segment), with the deadline of an operation. If the
+    /// agent is silent, the call fails after `deadline`.
     ///
     /// # Errors
-    /// As for [`segment`](Self::segment).
+    /// The errors of [`segment`](Self::segment), and [`ClientError::AgentSilent`] after the deadline.
     pub async fn segment_within(
         &self,
         bytes: usize,
@@ -169,11 +173,11 @@ impl Job {
         self.call("a request for shared memory", deadline, opening).await
     }
 
-    /// Gives memory back, and returns when the agent has released it.
-    /// Dropping the segment also notifies the agent, in the background.
+    /// Releases a segment, and returns when the agent has released it. Dropping a segment notifies the
+    /// agent in the background.
     ///
     /// # Errors
-    /// [`ClientError::Refused`].
+    /// [`ClientError::Refused`] if the agent refuses the release.
     pub async fn release(&self, mut segment: Segment) -> Result<(), ClientError> {
         match segment.take_closer() {
             Some(closer) => self.call("the release of shared memory", None, closer.close()).await,
@@ -181,25 +185,27 @@ impl Job {
         }
     }
 
-    /// Starts to reduce elements of a segment over all members, in place, behind all earlier operations.
-    /// Every member must start the same operations in the same order. The place in the order is fixed when this
-    /// returns, for calls from all threads. The segment can be accessed again once the operation has ended.
+    /// Starts an all-reduce of elements of a segment, in place, after all earlier operations. Every
+    /// member must start the same operations in the same order. The position in the order is fixed when `start`
+    /// returns, for calls from all threads. The segment can be accessed again when the operation has ended.
     ///
-    /// Any number may be under way; the agent begins those that it has room for, in order. If the job was joined in a
-    /// single-threaded runtime, requests are sent as soon as that thread awaits something.
+    /// Any number of operations may be under way. The agent begins them in order, as far as it has memory for them. If
+    /// the process has joined the job in a single-threaded runtime, requests are sent as soon as that thread awaits a
+    /// future.
     ///
-    /// If one is refused (elements outside the segment, too little memory), all behind it end with
-    /// [`ClientError::NotStarted`]; those that are started after this error was seen are requested as usual. If one
-    /// ends with [`ClientError::Regroup`] or [`ClientError::Detached`], so do all behind it.
+    /// If an operation is refused (for example, elements are outside the segment, or memory is lacking), all operations
+    /// behind it end with [`ClientError::NotStarted`]. Operations that are started after this error was returned are
+    /// requested as usual. If an operation ends with [`ClientError::Regroup`] or [`ClientError::Detached`], all
+    /// operations behind it end in the same way.
     ///
     /// # Errors
-    /// [`ClientError::SegmentInUse`], [`ClientError::GivenUp`]. The [`Reduction`] returns all other errors.
+    /// [`ClientError::SegmentInUse`] or [`ClientError::GivenUp`]. The [`Reduction`] returns all other errors.
     pub fn start(&self, segment: &mut Segment, operation: &Operation<'_>) -> Result<Reduction, ClientError> {
         self.start_for(segment, operation, 0)
     }
 
-    /// Starts as [`start`](Self::start) does, and synchronises for the members that have joined in
-    /// `regroup_generation`.
+    /// Starts an operation like [`start`](Self::start), which synchronises with the members that have
+    /// joined in `regroup_generation`; 0 for an ordinary operation.
     pub(crate) fn start_for(
         &self,
         segment: &mut Segment,
@@ -221,17 +227,18 @@ impl Job {
         }
     }
 
-    /// Reduces elements of a segment over all members, in place: [starts](Self::start) this and waits for
-    /// its end. Returns what the result was summed over.
+    /// Adds elements of a segment over all members, in place. [Starts](Self::start) the operation and
+    /// waits for its end. Returns the members and weights that the sums contain.
     ///
     /// # Errors
-    /// [`ClientError::Refused`] when the contributions have no sum, the job is over or continues without this host, or
-    /// the deadline has passed. [`ClientError::Regroup`] each time that others have joined or the members' share of the
-    /// data has changed, until this process has synchronised. [`ClientError::Detached`] as long as the job continues
-    /// without this process. [`ClientError::AgentSilent`] when the deadline has passed and the agent does not even say
-    /// so: the process has left the job then, and all that is asked of this ends with [`ClientError::GivenUp`].
-    /// [`ClientError::SegmentInUse`], [`ClientError::NotStarted`]. If the future is dropped, the operation continues
-    /// all the same, and the segment can be used once it has ended.
+    /// [`ClientError::Refused`] if the contributions have no sum, the job is over or continues without this host, or
+    /// the deadline has passed. [`ClientError::Regroup`] after each change of the members or of their share of the
+    /// data, until this process has synchronised. [`ClientError::Detached`] while the job continues without this
+    /// process. [`ClientError::AgentSilent`] if the deadline has passed and the agent does not report it; the process
+    /// has then left the job, and all further calls return [`ClientError::GivenUp`]. [`ClientError::SegmentInUse`] and
+    /// [`ClientError::NotStarted`] as for [`start`](Self::start).
+    ///
+    /// If the future is dropped, the operation continues. The segment can be used when the operation has ended.
     pub async fn all_reduce(
         &self,
         segment: &mut Segment,
@@ -240,12 +247,12 @@ impl Job {
         Ok(self.start(segment, &operation)?.await?.runs)
     }
 
-    /// Hands in the profile of when this process's gradients were ready, and waits until all members have:
-    /// all get the same answer.
+    /// Sends the profile of the times at which this process's gradients were ready, and waits until all
+    /// members have sent a profile. All members get the same answer.
     ///
     /// # Errors
-    /// [`ClientError::Refused`]: the members' models differ, the deadline has passed (the message names the missing
-    /// members), or the job is over. [`ClientError::BadAnswer`].
+    /// [`ClientError::Refused`] if the members' models differ, if the deadline has passed (the message names the
+    /// missing members), or if the job is over. [`ClientError::BadAnswer`] if this version cannot interpret the answer.
     pub async fn hand_in_profile(
         &self,
         number: ProfileNumber,
@@ -260,11 +267,12 @@ impl Job {
         Decision::read(answer.into_inner(), profile.gradients.len())
     }
 
-    /// Reports what this process's collectives have moved since the last call, and which way, for
-    /// the agent's metrics.
+    /// Reports this process's collectives since the last call, with the transport that each used, for the
+    /// agent's metrics.
     ///
     /// # Errors
-    /// [`ClientError::Refused`]: more than 64 counts, or a name that is not printable ASCII of up to 64 bytes.
+    /// [`ClientError::Refused`] if there are more than 64 counts, or if a name is not printable ASCII of up to 64
+    /// bytes.
     pub async fn count_collectives(&self, counts: Vec<v1::CollectiveCount>) -> Result<(), ClientError> {
         let Session { client, id } = &self.0.session;
         let request = v1::CountCollectivesRequest { session: id.clone(), counts };
@@ -272,10 +280,10 @@ impl Job {
         Ok(())
     }
 
-    /// The agent's counters for the job.
+    /// Returns the agent's counters for the job.
     ///
     /// # Errors
-    /// [`ClientError::Refused`].
+    /// [`ClientError::Refused`] if the agent refuses the request.
     pub async fn stats(&self) -> Result<v1::StatsResponse, ClientError> {
         let Session { client, id } = &self.0.session;
         let (request, mut client) = (v1::StatsRequest { session: id.clone() }, client.clone());
@@ -283,22 +291,22 @@ impl Job {
         Ok(self.call("a request for the agent's counters", None, asking).await?.into_inner())
     }
 
-    /// Ends this process's part and leaves the host a member of the job, so that the others can finish and
-    /// another process can continue. The job lives until it is ended at the controller.
+    /// Ends this process's part. The host stays a member of the job, so that the other members can finish
+    /// and another process of this host can continue. The job exists until it is ended at the controller.
     ///
     /// # Errors
-    /// [`ClientError::Refused`], also when all-reduces are under way, or when abandoned all-reduces have no result yet;
-    /// in the latter case the host leaves the job.
+    /// [`ClientError::Refused`] if all-reduces are under way, or if abandoned all-reduces have no result yet. In the
+    /// latter case, the host leaves the job.
     pub async fn close(self) -> Result<(), ClientError> {
         self.close_job(false).await
     }
 
-    /// Ends this process's part at the end of its training: the host leaves the job.
-    /// When the last member has left, the job has ended, provided one of them has left in this way; processes that were
-    /// not in it then get [`JobEnded`](ClientError::JobEnded).
+    /// Ends this process's part at the end of its training; the host leaves the job. The job ends when
+    /// its last member has left, if at least one member has left by `finish`. Processes that were not in the job then
+    /// get [`JobEnded`](ClientError::JobEnded).
     ///
     /// # Errors
-    /// As for [`close`](Self::close).
+    /// The errors of [`close`](Self::close).
     pub async fn finish(self) -> Result<(), ClientError> {
         self.close_job(true).await
     }
@@ -311,8 +319,8 @@ impl Job {
         Ok(())
     }
 
-    /// Waits for the answer to a call.
-    /// While the agent is silent, the deadline of the job's all-reduces counts where the call has none of its own.
+    /// Waits for the answer to a call. If the call has no deadline, the deadline of the job's all-reduces
+    /// limits the wait for a silent agent.
     async fn call<T>(
         &self,
         what: &str,
@@ -323,13 +331,13 @@ impl Job {
     }
 }
 
-/// The name of this member, for errors.
+/// Returns the name of this member in errors.
 fn who(rank: u32, host: &str) -> String {
     format!("rank {rank} ({host})")
 }
 
-/// Reports what is being waited for, as long as the job lasts and the agent is not given up.
-/// Answers say how it has ended.
+/// Passes the agent's reports of waits to the observer until the stream ends or the process abandons
+/// the agent. The end itself is reported by the answers to requests.
 async fn listen(mut events: Streaming<v1::JobEvent>, observer: Observer, waits: Arc<Waits>) {
     let telling = async {
         while let Ok(Some(event)) = events.message().await {

@@ -1,4 +1,4 @@
-//! A training process's side of its host's agent.
+//! The client library with which a training process uses its host's agent.
 //!
 //! ```no_run
 //! # async fn example(token: Vec<u8>) -> Result<(), tributary_client::ClientError> {
@@ -13,8 +13,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Any number of all-reduces may be under way. They are started in the order of the calls, and their sums come as they
-//! are done, while the process continues computing:
+//! Any number of all-reduces may be under way. They are started in the order of the calls. Each sum arrives when it is
+//! complete, while the process continues to compute:
 //!
 //! ```no_run
 //! # async fn example(token: Vec<u8>, gradient_of: impl Fn(usize, &mut [f32])) -> Result<(), tributary_client::ClientError> {
@@ -33,8 +33,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! An *elastic* process copes with others that join later, and may itself join a running job. When a process has
-//! joined, all of them take over the parameters of one that was a member before:
+//! An *elastic* process accepts other processes that join later, and may itself join a running job. When a process has
+//! joined, all members take over the parameters of an earlier member:
 //!
 //! ```no_run
 //! # async fn example(token: Vec<u8>, gradient: impl Fn(&[f32], &mut [f32])) -> Result<(), tributary_client::ClientError> {
@@ -43,14 +43,14 @@
 //! let job = agent.join_with("training", token, JoinOptions::default().elastic()).await?;
 //! let (mut parameters, mut gradients) = (job.segment(4 << 20).await?, job.segment(4 << 20).await?);
 //! loop {
-//!     // Does nothing, unless this process has come later than others, or others have come.
+//!     // Does nothing unless this process or another process has joined the running job.
 //!     job.synchronise(&mut parameters, Operation::whole::<f32>()).await?;
 //!     gradient(parameters.elements()?, gradients.elements_mut()?);
 //!     match job.all_reduce(&mut gradients, Operation::whole::<f32>()).await {
 //!         Ok(_) => {} // the optimiser's step
 //!         Err(ClientError::Regroup(_)) => continue,
-//!         // Only in jobs that do something about processes that get slow: this one goes on, so that it is seen when it
-//!         // is well again.
+//!         // Occurs only in jobs that react to slow processes. This process continues to make steps, so that its agent
+//!         // detects when it is fast again.
 //!         Err(ClientError::Detached(_)) => continue,
 //!         Err(error) => return Err(error),
 //!     }
@@ -58,7 +58,7 @@
 //! # }
 //! ```
 //!
-//! A process may also train with a parameter server, to which its host's agent talks:
+//! A process may also train with parameter servers, to which its host's agent connects:
 //!
 //! ```no_run
 //! # async fn example(gradient: impl Fn(&[f32], &mut [f32])) -> Result<(), tributary_client::ClientError> {

@@ -1,4 +1,4 @@
-//! The members of the job, according to the answers received until now.
+//! The members of the job, according to the agent's answers.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::regroup::Regroup;
 
-/// The information about the members in the agent's answers.
+/// The members of the job as the agent's answers state them.
 #[derive(Debug)]
 pub(crate) struct Membership(Mutex<State>);
 
@@ -14,7 +14,7 @@ pub(crate) struct Membership(Mutex<State>);
 struct State {
     generation: u32,
     ranks: Vec<u32>,
-    /// The ranks that were lost, with the reasons.
+    /// The ranks that have left the job, with the reasons.
     lost: BTreeMap<u32, String>,
     shards: Vec<u32>,
     regroup: Option<Regroup>,
@@ -48,7 +48,8 @@ impl Membership {
         self.state().regroup.clone()
     }
 
-    /// Takes over an answer's members. Answers may overtake one another: the newest generation counts.
+    /// Takes over an answer's members. Answers may arrive out of order, so an older generation is
+    /// ignored.
     pub(crate) fn update(&self, generation: u32, ranks: Vec<u32>, lost: BTreeMap<u32, String>) {
         let mut state = self.state();
         if generation >= state.generation {
@@ -56,7 +57,8 @@ impl Membership {
         }
     }
 
-    /// Records that members have to synchronise. Several all-reduces may report that, one of them late.
+    /// Records that the members must synchronise. Several all-reduces may report the same change, some of
+    /// them late.
     pub(crate) fn regroup(&self, regroup: Regroup) -> Regroup {
         let mut state = self.state();
         if regroup.generation > state.synchronised {

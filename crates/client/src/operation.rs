@@ -9,29 +9,29 @@ use crate::element::Element;
 use crate::options::JoinOptions;
 use crate::segment::Segment;
 
-/// An operation to be carried out on a segment.
+/// An all-reduce to run on a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation<'a> {
-    /// The tensor's name, which must be the same on all members; otherwise all of them get an error.
+    /// The tensor's name. It must be the same on all members; otherwise all members get an error.
     pub name: &'a str,
     /// The type in which the elements are stored.
     pub element_type: v1::ElementType,
-    /// The elements in the segment; `None`: all.
+    /// The range of elements in the segment; `None` for all elements.
     pub elements: Option<Range<usize>>,
-    /// The factor of this member's contribution. 0: it contributes nothing.
+    /// The factor of this member's contribution. With 0, the member contributes nothing.
     pub weight: u32,
-    /// Time after which it fails; `None`: as long as the [`JoinOptions`](crate::JoinOptions) say, or as the
-    /// job lives. It should be the same on all members: one that gives up contributes nothing to the rest of the
-    /// operation.
+    /// Time after which the operation fails. `None` means the deadline of the
+    /// [`JoinOptions`](crate::JoinOptions), or no deadline if they have none. It should be the same on all members,
+    /// because a member that abandons an operation contributes nothing to the rest of it.
     pub deadline: Option<Duration>,
-    /// True if another all-reduce of the same training step follows, even if this one fails.
-    /// A job that reacts to slow processes measures the time of each step, and takes the weight of its last all-reduce
-    /// as the number of its samples.
+    /// True if another all-reduce of the same training step follows, even if this all-reduce fails. A job
+    /// that reacts to slow processes measures the time of each step. It takes the weight of the step's last all-reduce
+    /// as the number of samples.
     pub step_goes_on: bool,
 }
 
 impl Operation<'_> {
-    /// The sum of all elements of the segment.
+    /// Returns an operation on all elements of the segment.
     pub fn whole<T: Element>() -> Self {
         Self {
             name: "unnamed",
@@ -45,7 +45,7 @@ impl Operation<'_> {
 }
 
 impl Operation<'_> {
-    /// The request to the agent.
+    /// Returns the request for the agent.
     pub(crate) fn request(
         &self,
         session: &[u8],
@@ -72,21 +72,21 @@ impl Operation<'_> {
         self.elements.clone().unwrap_or(all)
     }
 
-    /// The range of its elements in bytes.
+    /// Returns the range of the operation's elements in bytes.
     pub(crate) fn bytes_in(&self, segment: &Segment) -> Range<usize> {
         let (Range { start, end }, size) = (self.elements_in(segment), bytes_of(self.element_type));
         start.saturating_mul(size)..end.saturating_mul(size)
     }
 }
 
-/// Neighbouring elements that were summed over the same members.
+/// A run of neighbouring elements whose sums contain the same members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
     /// The number of elements.
     pub elements: u64,
     /// The sum of the weights.
     pub weight: u32,
-    /// The number of members whose contributions are included.
+    /// The number of members whose contributions the sums contain.
     pub contributors: u32,
 }
 
@@ -96,12 +96,13 @@ impl From<v1::Run> for Run {
     }
 }
 
-/// A contribution that is NaN or infinite. The sum of its element is what IEEE 754 makes of it.
+/// A contribution that is NaN or infinite. The sum of its element follows IEEE 754.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotFinite {
-    /// The first element for which some member has one.
+    /// The first element with such a contribution.
     pub element: u64,
-    /// The member that contributes such an element; of several members, the member with the highest rank.
+    /// The member with such a contribution to the element. If there are several, it is the member with
+    /// the highest rank.
     pub rank: u32,
 }
 
@@ -110,13 +111,13 @@ pub struct NotFinite {
 pub struct Reduced {
     /// The runs of neighbouring elements that the sums cover, without gaps.
     pub runs: Vec<Run>,
-    /// Where some member has contributed NaN or infinity.
+    /// The first NaN or infinite contribution; `None` if all contributions are finite.
     pub not_finite: Option<NotFinite>,
-    /// The time from when the agent got the request until it had the answer.
+    /// The time from the request's arrival at the agent to the agent's answer.
     pub in_agent: Duration,
 }
 
-/// At least 1: 0 stands for no deadline.
+/// Returns the milliseconds for a request. They are at least 1, because 0 means no deadline.
 pub(crate) fn milliseconds(deadline: Duration) -> u64 {
     u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX).max(1)
 }

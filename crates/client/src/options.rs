@@ -1,4 +1,4 @@
-//! Options with which a process takes part in a job.
+//! Options with which a process joins a job.
 
 use std::fmt;
 use std::path::Path;
@@ -19,8 +19,8 @@ pub struct JoinOptions {
 }
 
 impl JoinOptions {
-    /// Makes the process elastic: it copes with others that join later, and may itself join a running job.
-    /// Its all-reduces may end with [`ClientError::Regroup`](crate::ClientError::Regroup).
+    /// Makes the process elastic. It then accepts processes that join later, and may itself join a
+    /// running job. Its all-reduces may end with [`ClientError::Regroup`](crate::ClientError::Regroup).
     #[must_use]
     pub fn elastic(mut self) -> Self {
         self.elastic = true;
@@ -28,26 +28,25 @@ impl JoinOptions {
     }
 
     /// Lets the process begin a new run of a job whose last run is over, unless `tributary jobs end` has
-    /// ended the job: a launcher has restarted all processes of a training. While processes of the last run are still
-    /// in the job, joining waits for their end, for up to 20 s.
+    /// ended the job. A launcher that restarts all processes of a training uses this option. If processes of the last
+    /// run are still in the job, the join waits up to 20 s for their end.
     #[must_use]
     pub fn new_run(mut self) -> Self {
         self.new_run = true;
         self
     }
 
-    /// Sets the time after which each all-reduce fails, unless its [operation](crate::Operation) sets its
-    /// own deadline. While the agent is silent, it holds for all other calls of the job, too.
+    /// Sets the deadline of each all-reduce whose [operation](crate::Operation) has no deadline. It also
+    /// limits the wait of all other calls of the job for a silent agent.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// Sets a callback for what the process waits for: it is called when nothing has moved for two seconds,
-    /// and every five seconds from then on, while the process waits for its job's start or for all-reduces; and
-    /// likewise while it waits for an agent that says nothing at all. It runs in the runtime in which the process
-    /// joins, and must not block.
+    /// Sets a callback that reports waits. It is called after two seconds without progress, and then
+    /// every five seconds, while the process waits for its job's start, for all-reduces, or for a silent agent. It runs
+    /// in the runtime in which the process joins the job, and must not block.
     #[must_use]
     pub fn on_waiting(mut self, tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
         self.observer = Observer::new(tell);
@@ -64,15 +63,15 @@ impl fmt::Debug for JoinOptions {
     }
 }
 
-/// A wait of the process.
+/// A wait of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
-    /// A text that describes the reason for the wait.
+    /// A text that describes the cause of the wait.
     pub what: String,
-    /// Time for which it has waited.
+    /// The duration of the wait.
     pub time: Duration,
-    /// True if the process waits for its own agent, which is silent; otherwise the agent
-    /// reports the reason itself.
+    /// True if the process waits for its own agent, which is silent. False if the agent has reported the
+    /// cause of the wait.
     pub agent_is_silent: bool,
 }
 
@@ -87,12 +86,12 @@ impl fmt::Display for Waiting {
 pub struct Observer(Option<Tell>);
 
 impl Observer {
-    /// Calls `tell`, in a runtime's thread: it must not block.
+    /// Creates an observer that calls `tell` in a thread of the runtime. `tell` must not block.
     pub fn new(tell: impl Fn(&Waiting) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(tell)))
     }
 
-    /// Reports the agent's own reason for the wait.
+    /// Reports a wait whose cause the agent has sent.
     pub(crate) fn tell(&self, v1::Waiting { what, seconds }: v1::Waiting) {
         self.call(&Waiting { what, time: Duration::from_secs(seconds), agent_is_silent: false });
     }

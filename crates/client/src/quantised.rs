@@ -1,4 +1,4 @@
-//! All-reduces of f32 in about a quarter of the bytes, over a fabric that aggregates integers.
+//! All-reduces of f32 with about a quarter of the bytes, over a fabric that aggregates integers.
 
 use tributary_codec::{Codebook, Codec, EncodeError, Lanes, Residual, Shared, Sketch};
 
@@ -7,12 +7,12 @@ use crate::job::Job;
 use crate::operation::Operation;
 use crate::segment::Segment;
 
-/// All-reduces of f32 with `casq-4-shared`.
-/// Each consists of two all-reduces of i32: one for all members to agree on four levels, and one that sums levels,
-/// several values in each integer. [`Job::quantised`] makes it.
+/// All-reduces of f32 with the codec `casq-4-shared`. Each consists of two all-reduces of i32. In the
+/// first, the members agree on four levels. The second sums levels, with several values in each integer.
+/// [`Job::quantised`] creates it.
 ///
-/// The savings depend on the number of members: with up to 8, a quarter of the bytes are sent, with up to 68 a third
-/// (`docs/quantisation.md`).
+/// The savings depend on the number of members. With up to 8 members, a quarter of the bytes are sent; with up to 68
+/// members, a third (`docs/quantisation.md`).
 #[derive(Debug)]
 pub struct Quantised {
     codec: Shared,
@@ -21,19 +21,18 @@ pub struct Quantised {
     feedback: Option<Residual>,
 }
 
-/// The parts of a quantised all-reduce.
+/// The size and the codebook of a quantised all-reduce.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sent {
     /// The codebook on which all members have agreed.
     pub codebook: Codebook,
-    /// The number of elements of the two all-reduces of i32, 4 bytes each.
+    /// The number of 4-byte elements in the two all-reduces of i32.
     pub elements: usize,
 }
 
 impl Job {
-    /// Prepares quantised all-reduces of up to `values` values.
-    /// With `feedback`, what the levels leave out of one gradient is added to the next: use it for the gradients of one
-    /// model only.
+    /// Prepares quantised all-reduces of up to `values` values. If `feedback` is true, the quantisation
+    /// error of each gradient is added to the next gradient. Use it only for the gradients of one model.
     ///
     /// # Errors
     /// The errors of [`segment`](Self::segment).
@@ -41,7 +40,7 @@ impl Job {
         Ok(Quantised {
             codec: Shared::new(self.rank().into()),
             sketch: self.segment(Sketch::LANES * size_of::<i32>()).await?,
-            // An integer holds at least one value.
+            // An integer holds at least one value, so `values` integers are enough.
             lanes: self.segment(values * size_of::<i32>()).await?,
             feedback: feedback.then(Residual::default),
         })
@@ -50,11 +49,11 @@ impl Job {
 
 impl Quantised {
     /// Replaces a gradient by the sum of all members' gradients, as precisely as four levels can express
-    /// it: the same bits on every member. Every member must start the same operations in the same order.
+    /// it. All members get the same bits. Every member must start the same operations in the same order.
     ///
     /// # Errors
-    /// The errors of [`Job::all_reduce`]; [`ClientError::NotQuantised`] on every member if any member's value is not
-    /// finite; [`ClientError::MembersMissing`]. The gradient is then unchanged.
+    /// The errors of [`Job::all_reduce`]; [`ClientError::NotQuantised`] on every member if a value of any member is not
+    /// finite; [`ClientError::MembersMissing`] if members have left. The gradient is then unchanged.
     pub async fn all_reduce(
         &mut self,
         job: &Job,
@@ -81,8 +80,8 @@ impl Quantised {
         Ok(Sent { codebook, elements: Sketch::LANES + own.len() })
     }
 
-    /// Sums the members' sketches, and returns the number of members included.
-    /// A member without a sketch reports this to all others, and then fails as they do.
+    /// Sums the members' sketches. Returns the codebook and the number of members included. A member
+    /// without a sketch contributes a refusal, so that all members fail together.
     async fn agree(
         &mut self,
         job: &Job,
@@ -102,9 +101,9 @@ impl Quantised {
     }
 }
 
-/// Replaces `values` at the beginning of the segment by the sum of all members' values.
-/// Returns the number of members included, which is the same on all members, although they may learn at different times
-/// that one has left. With `members`, the number must equal that.
+/// Replaces `values` at the beginning of the segment by the sum of all members' values. Returns the
+/// number of members included. All members get the same number, although they may receive the news of a departure at
+/// different times. If `members` is given, the number must equal it.
 async fn reduce(
     job: &Job,
     segment: &mut Segment,

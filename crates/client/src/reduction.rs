@@ -1,4 +1,4 @@
-//! A started all-reduce.
+//! The future of a started all-reduce.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,19 +9,19 @@ use crate::error::ClientError;
 use crate::operation::Reduced;
 use crate::request_stream::Answer;
 
-/// An all-reduce that was started by [`Job::start`](crate::Job::start): a future of its outcome.
+/// The future of the outcome of an all-reduce that [`Job::start`](crate::Job::start) has started.
 ///
-/// Dropping it does not cancel the operation, since the other members need this member's contribution: the operation
-/// continues, and its segment can be used again once the operation has ended.
+/// Dropping it does not cancel the operation, because the other members need this member's contribution. The operation
+/// continues, and its segment can be used again when the operation has ended.
 #[derive(Debug)]
 #[must_use = "what comes of it may be an error"]
 pub struct Reduction(pub(crate) oneshot::Receiver<Answer>);
 
 impl Reduction {
-    /// Blocks this thread until it has ended. In async code, await it instead.
+    /// Blocks this thread until the operation has ended. In async code, await the future instead.
     ///
     /// # Errors
-    /// As for [`Job::all_reduce`](crate::Job::all_reduce).
+    /// The errors of [`Job::all_reduce`](crate::Job::all_reduce).
     pub fn wait(self) -> Result<Reduced, ClientError> {
         self.0.blocking_recv().unwrap_or(Err(ClientError::Interrupted))
     }

@@ -1,7 +1,7 @@
-//! All-reduces that are started one after another, and their answers as they come.
+//! A stream of all-reduces to the agent, which are started one after another, and their answers.
 //!
-//! The order of the requests in a stream is the order of the operations. It is fixed under a lock, without waiting for
-//! anything; a task then sends the requests.
+//! The order of the requests in a stream is the order of the operations. It is fixed under a lock, without waiting; a
+//! task then sends the requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use crate::waits::{Place, Wait, Waits};
 
 pub(crate) type Answer = Result<Reduced, ClientError>;
 
-/// A stream of requests.
+/// A stream of requests to the agent.
 #[derive(Debug)]
 pub(crate) struct RequestStream {
     state: Mutex<State>,
-    /// The name of this member, for errors.
+    /// The name of this member in errors.
     who: String,
     membership: Arc<Membership>,
     waits: Arc<Waits>,
@@ -36,7 +36,7 @@ pub(crate) struct RequestStream {
 
 #[derive(Debug)]
 struct State {
-    /// `None`: it takes no further requests.
+    /// The channel to the task that sends the requests; `None` if the stream accepts no further requests.
     requests: Option<mpsc::UnboundedSender<v1::AllReduceRequest>>,
     asked: u64,
     under_way: BTreeMap<u64, UnderWay>,
@@ -48,19 +48,19 @@ struct UnderWay {
     loan: Loan,
     wait: Wait,
     tensor: String,
-    /// The receiver of the answer, which may be gone.
+    /// The channel for the answer, whose receiver may have been dropped.
     reply: oneshot::Sender<Answer>,
 }
 
 impl UnderWay {
-    /// Delivers the answer, which is dropped if its caller no longer waits for it.
+    /// Delivers the answer, or drops it if the caller no longer waits.
     fn end(self, answer: Answer) {
         drop((self.loan, self.wait));
         let _ = self.reply.send(answer);
     }
 
-    /// Ends without an answer, because the stream has broken or this process has given up the agent.
-    /// The agent may still be writing to the segment.
+    /// Ends the wait without an answer, because the stream has broken or this process has abandoned the
+    /// agent. The segment stays lent, because the agent may still write to it.
     fn lose(self, who: &str, broken: Option<&Status>) {
         let error = match broken {
             Some(status) => ClientError::lost(who, &self.tensor, status),
@@ -72,7 +72,7 @@ impl UnderWay {
 }
 
 impl RequestStream {
-    /// Opens a stream whose requests go to this agent.
+    /// Opens a stream of requests to this agent.
     pub(crate) fn open(
         runtime: &Handle,
         client: AgentClient<Channel>,
@@ -88,7 +88,8 @@ impl RequestStream {
         stream
     }
 
-    /// Requests an all-reduce behind all others; `None`: the stream takes no more.
+    /// Requests an all-reduce after all earlier requests. Returns the request and the loan if the stream
+    /// accepts no more.
     pub(crate) fn ask(
         &self,
         request: v1::AllReduceRequest,
@@ -109,7 +110,7 @@ impl RequestStream {
         Ok(answer)
     }
 
-    /// Takes no further requests.
+    /// Closes the stream for further requests.
     pub(crate) fn close(&self) {
         self.state().requests = None;
     }
@@ -130,7 +131,8 @@ impl RequestStream {
         }
     }
 
-    /// Sends the requests, and delivers the answers until the stream breaks; returns how it has broken.
+    /// Sends the requests, and delivers the answers until the stream breaks. Returns the error that broke
+    /// it.
     async fn converse(
         &self,
         mut client: AgentClient<Channel>,
@@ -165,7 +167,8 @@ impl RequestStream {
             };
             (own, behind)
         };
-        // An all-reduce behind one that was not started may be answered, too.
+        // The agent may also answer an all-reduce whose entry was removed because an earlier all-reduce was not
+        // started.
         if let Some(own) = own {
             own.end(self.outcome(answer));
         }

@@ -1,4 +1,4 @@
-//! When gradients are ready, and when they are sent.
+//! The profile of the times at which gradients are ready, and the schedule by which they are sent.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ pub use tributary_planner::schedule::{Gradient, Profile, Schedule, Set};
 use crate::error::ClientError;
 use crate::operation::milliseconds;
 
-/// The agent's decision after a profile, the same for all members.
+/// The decision after a profile. It is the same for all members.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// Gradients are sent by this schedule.
     Schedule {
-        /// The number of the profile from which it follows.
+        /// The number of the profile on which the schedule is based.
         version: u32,
         /// The schedule, the same on all members.
         schedule: Schedule,
     },
-    /// One of them was held up while it profiled, so all profile again, with other data.
-    /// The text gives the reason.
+    /// The profile is discarded, because a member was delayed while it profiled. All members profile
+    /// again, with other data. The text is the reason.
     ThrownOut(String),
 }
 

@@ -17,23 +17,23 @@ use tributary_api::agent::{SegmentName, v1};
 use crate::element::Element;
 use crate::error::ClientError;
 
-/// Memory that this process shares with its agent; zeros at first.
-/// [`Job::segment`](crate::Job::segment) and [`Training::segment`](crate::Training::segment) make it.
+/// Memory that this process shares with its agent. It contains zeros at first.
+/// [`Job::segment`](crate::Job::segment) and [`Training::segment`](crate::Training::segment) create it.
 ///
-/// The system frees the memory with the last of the two processes: nothing is left when both have ended, even after a
-/// crash. Dropping the segment notifies the agent, in the background.
+/// The system frees the memory when both processes have released it or ended, even after a crash. Dropping the segment
+/// notifies the agent in the background.
 #[derive(Debug)]
 pub struct Segment {
     map: MmapMut,
     file: File,
     pub(crate) id: u32,
-    /// True while the agent may be writing.
+    /// True while the agent may write to the segment.
     lent: Arc<AtomicBool>,
-    /// Notifies the agent that the segment is not needed any more; `None` if the agent already knows.
+    /// The request that releases the segment at the agent; `None` if the release was already requested.
     closer: Option<Closer>,
 }
 
-/// Requests the release of a segment from the agent.
+/// The request to the agent to release a segment.
 #[derive(Debug)]
 pub(crate) struct Closer {
     pub(crate) client: AgentClient<Channel>,
@@ -50,28 +50,28 @@ impl Closer {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // A segment to which the agent may write is released with the session.
+        // A segment to which the agent may still write is released with the session.
         if let Some(closer) = self.closer.take().filter(|_| !self.is_in_use()) {
             let runtime = closer.runtime.clone();
-            // The session may be over, and the segment with it.
+            // If the session is already over, the agent has released the segment.
             runtime.spawn(async { drop(closer.close().await) });
         }
     }
 }
 
-/// Shared memory that this process has made.
+/// Shared memory that this process has created.
 #[derive(Debug)]
 pub(crate) struct Mapped {
     map: MmapMut,
     file: File,
 }
 
-/// While this lives, the agent may write to a segment.
+/// The agent's right to write to a segment. Dropping the loan ends the right.
 #[derive(Debug)]
 pub(crate) struct Loan(Option<Arc<AtomicBool>>);
 
 impl Loan {
-    /// Leaves the segment to the agent permanently.
+    /// Makes the loan permanent, so that this process never accesses the segment again.
     pub(crate) fn keep(mut self) {
         self.0 = None;
     }
@@ -85,18 +85,18 @@ impl Drop for Loan {
     }
 }
 
-/// The name of a segment's file until the agent has opened it; dropping this removes the name.
+/// The name of a segment's file until the agent has opened it. Dropping this value removes the name.
 #[derive(Debug)]
 pub(crate) struct Named(pub(crate) SegmentName);
 
 impl Drop for Named {
     fn drop(&mut self) {
-        // If the name is gone already, all is well.
+        // An error means that the name is already removed.
         let _ = fs::remove_file(self.0.path());
     }
 }
 
-/// Shared memory with a name that the agent can open.
+/// Creates shared memory with a name by which the agent can open it.
 pub(crate) fn create(bytes: usize) -> Result<(Mapped, Named), ClientError> {
     if bytes == 0 {
         return Err(ClientError::EmptySegment);
@@ -108,21 +108,21 @@ pub(crate) fn create(bytes: usize) -> Result<(Mapped, Named), ClientError> {
     };
     let file = create_file(&name).map_err(failed("create"))?;
     let named = Named(name.clone());
-    // Allocated now: a lack of memory later would end this process by SIGBUS.
+    // The memory is allocated now, because a lack of memory later would end this process by SIGBUS.
     fallocate(&file, FallocateFlags::empty(), 0, bytes as u64)
         .map_err(|errno| failed("reserve")(errno.into()))?;
     let map = map(&file).map_err(failed("map"))?;
     Ok((Mapped { map, file }, named))
 }
 
-/// Makes the file.
-/// Its lock shows the agent that this process lives: the agent removes an unlocked file as left behind.
+/// Creates the file of a segment and locks it. The lock shows the agent that this process lives. The
+/// agent removes an unlocked file, because it takes it for the file of a dead process.
 fn create_file(name: &SegmentName) -> io::Result<File> {
     loop {
         let file =
             OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(name.path())?;
         file.lock()?;
-        // An agent may have been quicker than the lock.
+        // The agent may have removed the file before this process has locked it. Then the loop creates another file.
         if file.metadata()?.nlink() > 0 {
             return Ok(file);
         }
@@ -131,9 +131,9 @@ fn create_file(name: &SegmentName) -> io::Result<File> {
 
 #[allow(unsafe_code)]
 fn map(file: &File) -> io::Result<MmapMut> {
-    // SAFETY: the file is new, has this process's user alone as its owner, and loses its name as soon as the
-    // agent has opened it. The agent writes to it in operations that name it only, while `Segment` is marked
-    // as lent, and never changes its size.
+    // SAFETY: the file is new, only this process's user owns it, and it loses its name as soon as the agent has opened
+    // it. The agent writes to it only in operations that use it, while `Segment` is marked as lent, and never changes
+    // its size.
     unsafe { MmapMut::map_mut(file) }
 }
 
@@ -142,15 +142,15 @@ impl Segment {
         Self { map, file, id, lent: Arc::default(), closer }
     }
 
-    /// Takes over telling the agent.
+    /// Takes the closer, so that the caller requests the release.
     pub(crate) fn take_closer(&mut self) -> Option<Closer> {
         self.closer.take()
     }
 
-    /// Lets the agent write to it.
+    /// Lets the agent write to the segment until the loan is dropped.
     ///
     /// # Errors
-    /// [`ClientError::SegmentInUse`]: the agent may write to it already.
+    /// [`ClientError::SegmentInUse`] if the agent may already write to it.
     pub(crate) fn lend(&mut self) -> Result<Loan, ClientError> {
         match self.lent.swap(true, Ordering::AcqRel) {
             true => Err(ClientError::SegmentInUse),
@@ -158,25 +158,25 @@ impl Segment {
         }
     }
 
-    /// Returns true if an operation on it has no answer yet.
+    /// Returns true if an operation on the segment has no answer yet.
     pub fn is_in_use(&self) -> bool {
         self.lent.load(Ordering::Acquire)
     }
 
-    /// Its size in bytes.
+    /// Returns the size in bytes.
     pub fn len(&self) -> usize {
         self.map.len()
     }
 
-    /// Always false: a segment has at least one byte.
+    /// Returns false, because a segment has at least one byte.
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
     }
 
-    /// All whole elements in it, from its beginning on.
+    /// Returns all whole elements, from the segment's beginning.
     ///
     /// # Errors
-    /// [`ClientError::SegmentInUse`].
+    /// [`ClientError::SegmentInUse`] if the agent may write to the segment.
     pub fn elements<T: Element>(&self) -> Result<&[T], ClientError> {
         self.check_own()?;
         let whole = self.map.len() / size_of::<T>() * size_of::<T>();
@@ -186,17 +186,17 @@ impl Segment {
     /// Returns the elements for writing; see [`elements`](Self::elements).
     ///
     /// # Errors
-    /// [`ClientError::SegmentInUse`].
+    /// [`ClientError::SegmentInUse`] if the agent may write to the segment.
     pub fn elements_mut<T: Element>(&mut self) -> Result<&mut [T], ClientError> {
         self.check_own()?;
         let whole = self.map.len() / size_of::<T>() * size_of::<T>();
         Ok(bytemuck::cast_slice_mut(self.map.get_mut(..whole).unwrap_or_default()))
     }
 
-    /// All of its bytes.
+    /// Returns all bytes of the segment.
     ///
     /// # Errors
-    /// [`ClientError::SegmentInUse`].
+    /// [`ClientError::SegmentInUse`] if the agent may write to the segment.
     pub fn bytes(&self) -> Result<&[u8], ClientError> {
         self.check_own()?;
         Ok(&self.map)
@@ -205,7 +205,7 @@ impl Segment {
     /// Returns the bytes for writing; see [`bytes`](Self::bytes).
     ///
     /// # Errors
-    /// [`ClientError::SegmentInUse`].
+    /// [`ClientError::SegmentInUse`] if the agent may write to the segment.
     pub fn bytes_mut(&mut self) -> Result<&mut [u8], ClientError> {
         self.check_own()?;
         Ok(&mut self.map)
@@ -216,8 +216,8 @@ impl Segment {
     }
 }
 
-/// For a runtime that maps the memory itself, as Python's does; it must not touch memory that [is in
-/// use](Segment::is_in_use).
+/// The file descriptor is for a runtime that maps the memory itself, as Python's runtime does. The
+/// runtime must not access the memory while it [is in use](Segment::is_in_use).
 impl AsFd for Segment {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()

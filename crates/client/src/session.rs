@@ -7,7 +7,8 @@ use tributary_api::agent::v1::agent_client::AgentClient;
 use crate::error::ClientError;
 use crate::segment::{self, Closer, Loan, Segment};
 
-/// A segment that is lent for a call, and stays lent if the call is broken off.
+/// A segment that is lent for a call. If the call is dropped before its answer, the segment stays
+/// lent.
 #[derive(Debug)]
 pub(crate) struct Unanswered(Option<Loan>);
 
@@ -29,7 +30,7 @@ impl Drop for Unanswered {
     }
 }
 
-/// The common part of jobs and trainings: a session with the agent, and its segments.
+/// A session with the agent. Jobs and trainings both have one.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
     pub(crate) client: AgentClient<Channel>,
@@ -37,7 +38,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Makes memory that is shared with the agent.
+    /// Allocates memory that this process shares with the agent.
     pub(crate) async fn open_segment(&self, bytes: usize) -> Result<Segment, ClientError> {
         let (mapped, named) = segment::create(bytes)?;
         let request = v1::OpenSegmentRequest {
@@ -53,13 +54,13 @@ impl Session {
     }
 }
 
-/// Handles the agent's answer to a call for which segments were lent.
+/// Handles the agent's answer to a call with lent segments.
 pub(crate) fn answer<T, const N: usize>(
     answer: Result<Response<T>, Status>,
     loans: [Unanswered; N],
 ) -> Result<T, ClientError> {
-    // The agent's own answer comes when it is done with the segments; an error from a broken connection does not mean
-    // that.
+    // If the agent itself has answered, it no longer uses the segments. After an error of a broken connection, it may
+    // still use them.
     let broke = matches!(&answer, Err(status) if std::error::Error::source(status).is_some());
     if !broke {
         loans.into_iter().for_each(Unanswered::end);

@@ -1,4 +1,4 @@
-//! Members synchronise after a member has joined or come back.
+//! Synchronisation of the members after a member has joined or come back.
 
 use std::ops::Range;
 
@@ -9,32 +9,31 @@ use crate::regroup::Regroup;
 use crate::segment::Segment;
 
 impl Job {
-    /// Returns the change for which the members must synchronise before they reduce again.
-    /// Set for a process that has joined a running job, and after an all-reduce has ended with
+    /// Returns the change for which the members must synchronise before they reduce again; `None` if
+    /// there is none. A process has one after it has joined a running job, and after an all-reduce has ended with
     /// [`ClientError::Regroup`].
     pub fn regroup(&self) -> Option<Regroup> {
         self.membership().to_synchronise_for()
     }
 
-    /// Replaces the elements that `operation` names by the leader's, on all members alike: the same
-    /// bits everywhere. This is one all-reduce, to which the leader contributes its elements and everyone else nothing;
-    /// the operation's weight is ignored. Everything that has to be the same on all members is best put into one
-    /// segment. Without a [`regroup`](Self::regroup) it does nothing. Returns what it has synchronised for, which is
-    /// the same on all members.
+    /// Replaces the elements of `operation` on all members by the leader's elements, bit for bit. This is
+    /// one all-reduce, to which only the leader contributes; the operation's weight is ignored. Put all state that must
+    /// be the same on all members into one segment. Does nothing without a [`regroup`](Self::regroup). Returns the
+    /// change for which it has synchronised, which is the same on all members.
     ///
-    /// If the leader is lost meanwhile, another one takes its place. All-reduces that are started before this has ended
-    /// wait for it.
+    /// If the leader leaves in the meantime, another member takes its place. All-reduces that are started before the
+    /// synchronisation has ended wait for it.
     ///
     /// # Errors
-    /// The errors of [`all_reduce`](Self::all_reduce), except [`ClientError::Regroup`]. The elements are then as
-    /// before, unless the call was broken off.
+    /// The errors of [`all_reduce`](Self::all_reduce), except [`ClientError::Regroup`]. The elements are then
+    /// unchanged, unless the connection broke or the future was dropped.
     pub async fn synchronise(
         &self,
         segment: &mut Segment,
         operation: Operation<'_>,
     ) -> Result<Option<Regroup>, ClientError> {
         let place = operation.bytes_in(segment);
-        // If elements are outside, the agent refuses them.
+        // If elements are outside the segment, the agent refuses the operation.
         let own = segment.bytes()?.get(place.clone()).map(<[u8]>::to_vec).unwrap_or_default();
         while let Some(regroup) = self.regroup() {
             let Regroup { generation, leader, .. } = regroup;
@@ -46,10 +45,10 @@ impl Job {
                     self.membership().synchronised(generation);
                     return Ok(Some(regroup));
                 }
-                // Others have joined meanwhile, or the leader is lost.
+                // Further members have joined, or the leader has left.
                 Err(ClientError::Regroup(_)) => {}
                 Err(error) => {
-                    // If the connection broke, the agent may be writing.
+                    // If the connection broke, the agent may still write to the segment, and `put` fails.
                     let _ = put(segment, &place, Some(&own));
                     return Err(error);
                 }
@@ -59,7 +58,7 @@ impl Job {
     }
 }
 
-/// Writes these bytes to the place, or zeros.
+/// Writes `bytes` to the place in the segment, or zeros if `bytes` is `None`.
 fn put(segment: &mut Segment, place: &Range<usize>, bytes: Option<&[u8]>) -> Result<(), ClientError> {
     let elements = segment.bytes_mut()?.get_mut(place.clone()).unwrap_or_default();
     match bytes {

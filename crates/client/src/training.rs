@@ -18,10 +18,11 @@ use crate::session::{self, Session, Unanswered};
 use crate::waits::{Limit, Waits};
 use crate::watchdog::Watchdog;
 
-/// Options for taking part in a parameter server's job.
+/// Options for a worker of a training with parameter servers.
 #[derive(Debug, Clone)]
 pub struct TrainingOptions {
-    /// The servers' addresses, `HOST:PORT`. Each holds a range of the parameters, in the ranges' order.
+    /// The servers' addresses, `HOST:PORT`. Each server holds a range of the parameters, in the order of
+    /// the servers.
     pub servers: Vec<String>,
     /// The job's name.
     pub job: String,
@@ -29,26 +30,28 @@ pub struct TrainingOptions {
     pub token: Vec<u8>,
     /// This worker's rank.
     pub worker: u16,
-    /// Number of workers that share the data, if this one knows: the server refuses it if
-    /// its job has another number.
+    /// The number of workers that share the data, if it is known. A server refuses the worker if its job
+    /// has another number of workers.
     pub workers: Option<NonZeroU16>,
-    /// Further settings that all workers must have in common, in up to 255 bytes of text.
-    /// The server refuses a worker whose text differs from the text of the workers before it. Empty: the worker does
-    /// not state any.
+    /// Further settings that all workers must have in common, as text of up to 255 bytes. The server
+    /// refuses a worker whose text differs from the text of earlier workers. An empty text states no settings.
     pub settings: String,
     /// The codec of gradients: `none`, `casq-4-ef`, and so on.
     pub codec: String,
-    /// The codec of parameters on their way back, by the same names; it always has error feedback.
+    /// The codec of parameters from the servers. The names are those of `codec`; it always uses error
+    /// feedback.
     pub parameters_codec: String,
-    /// Time for which a server may be away, or the agent silent, before the worker gives up; `None`: the
-    /// agent's default for servers, and no limit for the agent.
+    /// Time for which a server may be unreachable, or the agent silent, before the worker stops. `None`
+    /// means the agent's default for servers, and no limit for the agent.
     pub patience: Option<Duration>,
-    /// Receives the reason for the worker's wait after two seconds, and every five seconds from then on.
+    /// The callback that receives the cause of the worker's wait after two seconds, and then every five
+    /// seconds.
     pub observer: Observer,
 }
 
 impl TrainingOptions {
-    /// Options without a token, a number of workers, settings and codecs, and with the agent's patience.
+    /// Returns options without a token, a number of workers, settings or codecs, and with the agent's
+    /// default patience.
     pub fn new(servers: Vec<String>, job: impl Into<String>, worker: u16) -> Self {
         Self {
             servers,
@@ -65,31 +68,32 @@ impl TrainingOptions {
     }
 }
 
-/// This process's part in a parameter server's job, as one of its workers. Dropping it leaves the job.
+/// This process's part in a training with parameter servers, as a worker. Dropping it leaves the job.
 #[derive(Debug)]
 pub struct Training {
     session: Session,
     watchdog: Watchdog,
-    /// For how long the agent may be silent while a call waits for it.
+    /// The limit of the agent's silence while a call waits for it.
     limit: Limit,
-    /// Keeps the session alive: the agent takes the stream's end for the end of this process.
+    /// The task that holds the stream of events. If the stream ends, the agent concludes that this
+    /// process has ended.
     events: AbortHandle,
     host: String,
-    /// Done when the last call that concerns parts is.
+    /// The receiver that ends when the last call about parts has ended.
     parts: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
-/// The information for computing the next gradient, besides the parameters.
+/// The information, besides the parameters, with which a worker computes its next gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// The next iteration: how many of this worker's gradients are in all parameters.
-    /// After a server has gone back to its checkpoint it is lower than expected, and the lost iterations have to be
-    /// done again.
+    /// The number of the next iteration: the number of this worker's gradients that all parameters
+    /// contain. It is lower than expected after a server has restarted from its checkpoint. The worker must then repeat
+    /// the lost iterations.
     pub iteration: u64,
-    /// The number of updates of the parameters by all workers' gradients; with several servers, of the
-    /// server that is furthest behind. A server's restart from its checkpoint sets it back, too.
+    /// The number of updates of the parameters by all workers' gradients. With several servers, it is the
+    /// lowest number. A server's restart from its checkpoint also lowers it.
     pub updates: u64,
-    /// The worker whose gradient, or whose leaving, made the last server release this worker.
+    /// The worker whose gradient or departure made the last server release this worker.
     pub released_by: u32,
     /// True if this worker is in a synchronous group.
     pub in_group: bool,
@@ -108,15 +112,15 @@ impl Training {
         Self { session, watchdog, limit, events, host, parts: Mutex::default() }
     }
 
-    /// This host's name in the topology.
+    /// Returns this host's name in the topology.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Makes shared memory, as [`Job::segment`](crate::Job::segment) does.
+    /// Allocates shared memory like [`Job::segment`](crate::Job::segment).
     ///
     /// # Errors
-    /// [`ClientError::SharedMemory`] when there is not enough, [`ClientError::Refused`].
+    /// [`ClientError::SharedMemory`] if there is not enough memory; [`ClientError::Refused`] if the agent refuses it.
     pub fn segment(
         &self,
         bytes: usize,
@@ -125,9 +129,9 @@ impl Training {
         self.call("a request for shared memory", async move { session.open_segment(bytes).await })
     }
 
-    /// Joins the job, and waits until its training has started.
-    /// All f32 values in `parameters` are the model's first parameters if the servers have none yet; the parameters of
-    /// the first step replace them.
+    /// Joins the job, and waits until its training has started. If the servers have no parameters yet,
+    /// the f32 values in `parameters` become the model's first parameters. The parameters of the first step then
+    /// replace these values.
     ///
     /// # Errors
     /// [`ClientError::Refused`] with the agent's or the server's reason. If the future is dropped, the segment stays
@@ -136,11 +140,11 @@ impl Training {
         self.start_begin(all_of(parameters))?.await
     }
 
-    /// Begins as [`begin`](Self::begin) does, with values in a segment: the future yields the first step,
-    /// and borrows nothing.
+    /// Begins the training like [`begin`](Self::begin), with a range of a segment. The future yields the
+    /// first step, and borrows nothing.
     ///
     /// # Errors
-    /// [`ClientError::SegmentInUse`]. The future's errors are those of [`begin`](Self::begin).
+    /// [`ClientError::SegmentInUse`] if the segment is in use. The future returns the errors of [`begin`](Self::begin).
     pub fn start_begin(&self, (segment, elements): Values<'_>) -> Result<PendingStep, ClientError> {
         let request = v1::BeginTrainingRequest {
             session: self.session.id.clone(),
@@ -153,11 +157,11 @@ impl Training {
         Ok(Box::pin(async move { Ok(begun.await?.into()) }))
     }
 
-    /// Hands in the gradient of the last step's iteration, one value for each parameter, and waits for the
-    /// next step, whose parameters are written to `parameters`.
+    /// Sends the gradient of the last step's iteration, with one value for each parameter, and waits for
+    /// the next step. The step's parameters are written to `parameters`.
     ///
     /// # Errors
-    /// As for [`begin`](Self::begin).
+    /// The errors of [`begin`](Self::begin).
     pub async fn push(
         &mut self,
         gradient: &mut Segment,
@@ -166,11 +170,11 @@ impl Training {
         self.start_push(all_of(gradient), all_of(parameters))?.await
     }
 
-    /// Pushes as [`push`](Self::push) does, with values in two segments: the future yields the next step,
-    /// and borrows nothing.
+    /// Sends a gradient like [`push`](Self::push), with ranges of two segments. The future yields the
+    /// next step, and borrows nothing.
     ///
     /// # Errors
-    /// [`ClientError::SegmentInUse`]. The future's errors are those of [`push`](Self::push).
+    /// [`ClientError::SegmentInUse`] if a segment is in use. The future returns the errors of [`push`](Self::push).
     pub fn start_push(
         &self,
         gradient: Values<'_>,
@@ -179,12 +183,12 @@ impl Training {
         self.start_push_rest(gradient, 0, parameters)
     }
 
-    /// Pushes the last part of a gradient, which begins at the model's parameter `first`; see
-    /// [`start_push`](Self::start_push). The earlier calls have handed in the other parts; the future waits for their
-    /// futures.
+    /// Sends the last part of a gradient, which begins at the model's parameter `first`; see
+    /// [`start_push`](Self::start_push). Earlier calls have sent the other parts. The future waits for their futures.
     ///
     /// # Errors
-    /// As for [`start_push`](Self::start_push). After an error of the future, earlier parts are still there.
+    /// The errors of [`start_push`](Self::start_push). After an error of the future, the agent still has the earlier
+    /// parts.
     pub fn start_push_rest(
         &self,
         (gradient, given): Values<'_>,
@@ -197,7 +201,7 @@ impl Training {
             parameters: Some(values(parameters, &taken)),
             first: first as u64,
         };
-        // If the second segment is in use, the first is not lent.
+        // If the gradient's segment is in use, the early return ends the loan of the parameters' segment.
         let lent = [parameters.lend()?, gradient.lend()?].map(Unanswered::new);
         let mut client = self.session.client.clone();
         let pushed = async move { session::answer(client.push_gradient(request).await, lent) };
@@ -205,13 +209,15 @@ impl Training {
         Ok(Box::pin(async move { Ok(pushed.await?.into()) }))
     }
 
-    /// Hands in a part of the next gradient before the rest exists; it begins at the model's parameter
-    /// `first`. The future is done when the agent has read the part, and borrows nothing. Parts come in any order, each
-    /// from a segment that no other call uses, and take effect with [`start_push_rest`](Self::start_push_rest), whose
-    /// future waits for the parts' futures: the caller must await or drop all of them.
+    /// Sends a part of the next gradient before the rest of the gradient exists. The part begins at the
+    /// model's parameter `first`. The future ends when the agent has read the part, and borrows nothing. Parts may be
+    /// sent in any order, each from a segment that no other call uses. They take effect with
+    /// [`start_push_rest`](Self::start_push_rest). Its future waits for the parts' futures, so the caller must await or
+    /// drop all of them.
     ///
     /// # Errors
-    /// [`ClientError::SegmentInUse`]. The future's error: [`ClientError::Refused`]; the part is then not counted.
+    /// [`ClientError::SegmentInUse`] if the segment is in use. The future returns [`ClientError::Refused`] if the agent
+    /// has not accepted the part.
     pub fn start_push_part(
         &self,
         (part, given): Values<'_>,
@@ -228,11 +234,11 @@ impl Training {
         Ok(Box::pin(self.call_after_parts("a part of a gradient", pushed)))
     }
 
-    /// Drops the parts that were handed in: there will be no gradient of them.
-    /// Waits for a step that is under way. The future borrows nothing.
+    /// Drops the parts of the next gradient that were sent. Waits for a step that is under way. The
+    /// future borrows nothing.
     ///
     /// # Errors
-    /// [`ClientError::Refused`]
+    /// [`ClientError::Refused`] if the agent refuses the request.
     pub fn start_drop_parts(&self) -> PendingPart {
         let request = v1::DropPartsRequest { session: self.session.id.clone() };
         let mut client = self.session.client.clone();
@@ -240,8 +246,8 @@ impl Training {
         Box::pin(self.call_after_parts("a request to drop parts of a gradient", dropped))
     }
 
-    /// Waits for the answer to a call, unless the process gives the agent up.
-    /// The call begins at the first poll.
+    /// Waits for the answer to a call, unless the process abandons the agent. The call begins at the
+    /// first poll.
     fn call<T, C>(
         &self,
         what: &'static str,
@@ -255,8 +261,8 @@ impl Training {
         async move { waits.call(what, limit, call).await }
     }
 
-    /// Calls once the previous call that concerns parts is done: the agent takes calls in the order of
-    /// their arrival, which need not be the order in which they were started.
+    /// Makes a call after the previous call about parts has ended. The agent handles calls in the order
+    /// of their arrival, which may differ from the order in which they were started.
     fn call_after_parts<T, C>(
         &self,
         what: &'static str,
@@ -270,7 +276,7 @@ impl Training {
         let before = self.parts.lock().replace(is_done);
         let call = self.call(what, call);
         async move {
-            // Dropped together with this future, which releases the following call.
+            // The sender is dropped with this future, which releases the following call.
             let _done = done;
             until(before).await;
             call.await
@@ -284,9 +290,9 @@ impl Drop for Training {
     }
 }
 
-/// Passes on what the agent says until the stream ends.
+/// Passes the agent's reports of waits to the observer until the stream ends.
 async fn follow(mut events: Streaming<v1::TrainingEvent>, waits: Arc<Waits>, observer: Observer) {
-    // An end with an error shows in the next call.
+    // If the stream ends with an error, the next call reports it.
     while let Ok(Some(event)) = events.message().await {
         waits.heard();
         if let Some(Event::Waiting(waiting)) = event.event {
@@ -295,18 +301,18 @@ async fn follow(mut events: Streaming<v1::TrainingEvent>, waits: Arc<Waits>, obs
     }
 }
 
-/// Waits for the previous call.
+/// Waits until the previous call has ended.
 async fn until(before: Option<oneshot::Receiver<()>>) {
     if let Some(before) = before {
-        // The sender is dropped together with its call.
+        // The sender is dropped when its call ends.
         let _ = before.await;
     }
 }
 
-/// f32 values of a segment: a range of them, counted from its beginning.
+/// A range of f32 values in a segment, counted from the segment's beginning.
 pub type Values<'a> = (&'a mut Segment, Range<usize>);
 
-/// A part of a gradient on its way to the agent.
+/// The future of a part of a gradient, which ends when the agent has read the part.
 pub type PendingPart = Pin<Box<dyn Future<Output = Result<(), ClientError>> + Send>>;
 
 /// The future of a step.

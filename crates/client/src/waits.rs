@@ -1,4 +1,4 @@
-//! The waits of this process for its agent, and the verdict if the process has given the agent up.
+//! The waits of this process for its agent, and the verdict if the process has abandoned the agent.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ use tributary_api::agent::Moments;
 
 use crate::error::ClientError;
 
-/// Time after a deadline in which the agent may still report itself that it has passed: it
-/// knows what is missing.
+/// Time after a deadline in which the agent may still report the passed deadline itself. Its report
+/// is better, because the agent knows what is missing.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Everything that waits for the agent, and for how long the agent has been silent meanwhile.
+/// Everything in this process that waits for the agent, and the duration of the agent's silence.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     state: Mutex<State>,
-    /// Told when something begins to wait after nothing did, and when nothing more will.
+    /// Notified when a first wait begins, and when no further wait will begin.
     begun: Notify,
     verdict: watch::Sender<Option<Verdict>>,
 }
@@ -31,7 +31,7 @@ struct State {
     under_way: BTreeMap<u64, UnderWay>,
     /// True if the agent has sent something since the last check.
     heard: bool,
-    /// The time up to the last look in which it has not.
+    /// The duration of the agent's silence until the last check.
     silent: Duration,
     /// True if the next wait that begins must notify the monitor.
     is_idle: bool,
@@ -43,41 +43,41 @@ struct State {
 struct UnderWay {
     place: Place,
     limit: Limit,
-    /// From when on a deadline counts; `None`: others come first.
+    /// The time from which a deadline counts; `None` while earlier waits come first.
     since: Option<Instant>,
 }
 
-/// Time for which something may wait while the agent is silent.
+/// The longest time that a wait may last while the agent is silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limit {
-    /// forever.
+    /// The wait has no limit.
     Never,
-    /// Until this time has passed in total.
+    /// The wait may last for this time in total.
     Deadline(Duration),
-    /// Until the agent has been silent for this time, as other waits may be long.
+    /// The agent may be silent for this time. The wait itself may be longer.
     Silence(Duration),
 }
 
 impl From<Option<Duration>> for Limit {
-    /// A deadline, if there is one.
+    /// Returns a deadline, or no limit for `None`.
     fn from(deadline: Option<Duration>) -> Self {
         deadline.map_or(Self::Never, Self::Deadline)
     }
 }
 
-/// The relation of a wait to the others.
+/// The relation of a wait to the other waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// All-reduces: the time of each counts from the end of those before it, as it does for the agent.
+    /// An all-reduce: its time counts from the end of all earlier all-reduces, as in the agent.
     InOrder,
-    /// Calls for themselves.
+    /// A call that does not depend on other waits.
     Alone,
 }
 
-/// The reason for giving the agent up: a deadline has passed while the agent was silent.
+/// The reason for abandoning the agent: a deadline has passed while the agent was silent.
 #[derive(Debug, Clone)]
 pub(crate) struct Verdict {
-    /// The number of the wait whose deadline it is.
+    /// The number of the wait whose deadline has passed.
     expired: u64,
     deadline: Duration,
     silent: Duration,
@@ -91,7 +91,7 @@ impl Verdict {
     }
 }
 
-/// Something that waits, until this is dropped.
+/// A wait for the agent, until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Wait {
     waits: Arc<Waits>,
@@ -99,7 +99,7 @@ pub(crate) struct Wait {
 }
 
 impl Waits {
-    /// Something begins to wait.
+    /// Begins a wait.
     pub(crate) fn begin(self: &Arc<Self>, place: Place, limit: Limit) -> Wait {
         let mut state = self.state();
         let is_behind = place == Place::InOrder && state.first_in_order().is_some();
@@ -113,10 +113,11 @@ impl Waits {
         Wait { waits: Arc::clone(self), number }
     }
 
-    /// Waits for the answer to a call, unless the process gives the agent up.
+    /// Waits for the answer to a call, unless the process abandons the agent.
     ///
     /// # Errors
-    /// The errors of the call, [`ClientError::AgentSilent`], [`ClientError::GivenUp`].
+    /// The errors of the call; [`ClientError::AgentSilent`] or [`ClientError::GivenUp`] if the process abandons the
+    /// agent.
     pub(crate) async fn call<T>(
         self: &Arc<Self>,
         what: &str,
@@ -134,19 +135,19 @@ impl Waits {
         }
     }
 
-    /// The agent has said something.
+    /// Notes that the agent has sent a message.
     pub(crate) fn heard(&self) {
         self.state().heard = true;
     }
 
-    /// Nothing more will begin to wait.
+    /// Notes that no further wait will begin.
     pub(crate) fn close(&self) {
         self.state().is_closed = true;
         self.begun.notify_one();
     }
 
-    /// Returns true once something waits.
-    /// Returns false when nothing will wait any more, or when the process has given the agent up.
+    /// Waits until a wait exists, and returns true. Returns false if no wait will begin any more, or if
+    /// the process has abandoned the agent.
     pub(crate) async fn have_begun(&self) -> bool {
         loop {
             {
@@ -167,10 +168,11 @@ impl Waits {
         }
     }
 
-    /// Returns the time for which the agent has been silent; `None`: nothing waits any more.
-    /// To be called once in each [`Moments::LOOK_INTERVAL`].
+    /// Returns the time for which the agent has been silent; `None` if nothing waits any more. Must be
+    /// called once in each [`Moments::LOOK_INTERVAL`].
     ///
-    /// Looks are counted, not hours: a process that has stood still itself has not listened to its agent meanwhile.
+    /// The time is a number of calls and not a clock's time, because a process that was itself stopped has not received
+    /// the agent's messages in that time.
     pub(crate) fn look(&self) -> Option<Duration> {
         let mut state = self.state();
         if state.under_way.is_empty() {
@@ -187,7 +189,7 @@ impl Waits {
         !state.silent.is_zero() && !state.heard
     }
 
-    /// Gives up the agent, which has been silent for `silent`, if a wait has reached its limit.
+    /// Abandons the agent, which has been silent for `silent`, if a wait has reached its limit.
     pub(crate) fn give_up_in_time(&self, silent: Duration, socket: &Path) {
         let state = self.state();
         let expired = state.under_way.iter().find_map(|(number, wait)| {
@@ -203,16 +205,16 @@ impl Waits {
         }
     }
 
-    /// Returns once the process has given the agent up.
+    /// Waits until the process has abandoned the agent.
     pub(crate) async fn given_up(&self) {
-        // An error means that the sender is gone, which is here.
+        // The channel cannot be closed, because `self` owns the sender.
         let _ = self.verdict.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Returns the error of waits that begin after the process has given the agent up.
+    /// Checks that the process has not abandoned the agent.
     ///
     /// # Errors
-    /// [`ClientError::GivenUp`].
+    /// [`ClientError::GivenUp`] if the process has abandoned the agent.
     pub(crate) fn check(&self) -> Result<(), ClientError> {
         match self.verdict.borrow().clone() {
             Some(verdict) => Err(verdict.given_up()),
@@ -232,8 +234,8 @@ impl State {
 }
 
 impl Wait {
-    /// Returns the error of this wait after the process has given the agent up; `what`
-    /// names the missing answer.
+    /// Returns the error of this wait after the process has abandoned the agent. `what` names the missing
+    /// answer.
     pub(crate) fn lost(&self, what: impl FnOnce() -> String) -> ClientError {
         match self.waits.verdict.borrow().clone() {
             Some(Verdict { expired, deadline, silent, socket }) if expired == self.number => {
@@ -261,7 +263,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns true if the process gives the silent agent up now.
+    /// Returns true if the process abandons the silent agent now.
     fn is_given_up(waits: &Waits) -> bool {
         waits.give_up_in_time(Moments::FIRST, "agent.sock".as_ref());
         waits.check().is_err()
@@ -311,7 +313,7 @@ mod tests {
         let waits = Arc::new(Waits::default());
         assert_eq!(waits.look(), None);
         let _wait = waits.begin(Place::Alone, Limit::Never);
-        // As of a process that was stopped itself.
+        // The clock advances as in a process that was itself stopped.
         advance(Duration::from_secs(60)).await;
         assert_eq!(waits.look(), Some(Moments::LOOK_INTERVAL));
         assert!(waits.are_silent());

@@ -1,5 +1,5 @@
-//! Notices that the agent has fallen silent while this process waits for it: it may be stopped, or
-//! unable to accept connections, or its machine is suspended.
+//! Detects that the agent is silent while this process waits for it. The agent may be stopped or
+//! unable to accept connections, or its machine may be suspended.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tributary_api::agent::{Moments, v1};
 use crate::options::Observer;
 use crate::waits::Waits;
 
-/// A watch over the agent. It goes on after this is dropped until nothing waits any more.
+/// A watchdog for the agent. After it is dropped, its task continues until nothing waits any more.
 #[derive(Debug)]
 pub(crate) struct Watchdog(Arc<Waits>);
 
@@ -45,10 +45,11 @@ impl Drop for Watchdog {
     }
 }
 
-/// Asks the agent something whenever it has been silent for a moment.
+/// Sends the agent a request whenever it has been silent since the last check.
 ///
-/// The question is a stream of no all-reduces: it needs no session, takes nothing from the process's allowance, and has
-/// no bytes that would have to wait behind requests that the agent has not read. Any answer shows that the agent lives.
+/// The request is a stream without all-reduces. It needs no session, does not count towards the process's limits, and
+/// has no bytes that would have to wait behind requests that the agent has not read. Any answer shows that the agent
+/// lives.
 async fn ask(mut client: AgentClient<Channel>, waits: &Waits) {
     loop {
         sleep(Moments::LOOK_INTERVAL).await;
@@ -56,19 +57,20 @@ async fn ask(mut client: AgentClient<Channel>, waits: &Waits) {
             let answer = client.all_reduce(empty::<v1::AllReduceRequest>()).await;
             waits.heard();
             if let Ok(answers) = answer {
-                // Not broken off, which would be one more message.
+                // The stream is read to its end, because cancelling it would send another message.
                 let _ = answers.into_inner().message().await;
             }
         }
     }
 }
 
-/// Measures the agent's silence until nothing waits any more, or until the process gives the agent up.
+/// Measures the agent's silence until nothing waits any more, or until the process abandons the
+/// agent.
 async fn look(waits: &Waits, socket: &Path, observer: &Observer) {
     let mut looks = interval(Moments::LOOK_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut moments = Moments::default();
-    // The first tick comes at once.
+    // The first tick arrives immediately.
     looks.tick().await;
     loop {
         looks.tick().await;

@@ -1,8 +1,8 @@
-//! Wakes a receiver that waits on a [`mio::Poll`], only when it may be asleep.
+//! Wakes a receiver that waits on a [`mio::Poll`], but only if the receiver may be asleep.
 //!
-//! A system call for each frame would cost more than the frame. So the receiver says when it has found nothing (it
-//! *arms* the bell), and the sender rings only an armed bell. No wake-up is lost, because each side first writes and
-//! then reads what the other one writes, with a sequentially consistent fence in between:
+//! A system call for each frame would cost more than the frame. So the receiver *arms* the bell when it has found no
+//! frame, and the sender rings only an armed bell. No wake-up is lost, because each side first writes its own variable
+//! and then reads the variable of the other side, with a sequentially consistent fence in between:
 //!
 //! ```text
 //! sender                          receiver
@@ -12,12 +12,12 @@
 //! ```
 //!
 //! One of the two fences comes first in the single order of all such fences. If the sender's fence is first, the
-//! receiver's check of the queue finds the frame; if the receiver's fence is first, the sender finds `asleep` and
-//! rings. (Both may happen: then the receiver wakes up once without need.) A ring between the receiver's last check and
-//! its wait is not lost either: the event descriptor stays readable, and the next poll reports the edge that the write
-//! makes.
+//! receiver's check of the queue finds the frame. If the receiver's fence is first, the sender finds `asleep` and
+//! rings. (Both may happen; the receiver then wakes up once without need.) A ring between the receiver's last check and
+//! its wait is not lost either, because the event descriptor stays readable, and the next poll reports the edge of the
+//! write.
 //!
-//! The bell is an event descriptor of its own and not a [`mio::Waker`], because a `Poll` may have only one waker, and a
+//! The bell has its own event descriptor instead of a [`mio::Waker`], because a `Poll` may have only one waker, and a
 //! switch waits for all of its ports with one `Poll`.
 
 use std::io;
@@ -35,13 +35,14 @@ pub(crate) struct Doorbell {
 }
 
 impl Doorbell {
-    /// An armed bell: the receiver may begin with waiting.
+    /// Creates an armed bell, so that the receiver may wait immediately.
     pub(crate) fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self { asleep: AtomicBool::new(true), event })
     }
 
-    /// Rings if the receiver may be asleep. The sender calls it after it has put frames in the queue.
+    /// Rings the bell if the receiver may be asleep. The sender calls it after it has put frames in the
+    /// queue.
     pub(crate) fn ring_if_asleep(&self) -> io::Result<()> {
         fence(Ordering::SeqCst);
         // The plain load keeps the cache line shared while the receiver is busy.
@@ -51,25 +52,25 @@ impl Doorbell {
         Ok(())
     }
 
-    /// Arms the bell. The receiver calls it before its last look at the queue.
+    /// Arms the bell. The receiver calls it before its last check of the queue.
     pub(crate) fn arm(&self) {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Disarms the bell: the receiver has found something after all.
+    /// Disarms the bell, because the last check of the queue has found a frame.
     pub(crate) fn disarm(&self) {
         self.asleep.store(false, Ordering::Relaxed);
     }
 
-    /// Connects the bell with the receiver's poll. Rings once, for frames that came before.
+    /// Registers the bell with the receiver's poll. Rings once, in case frames have already arrived.
     pub(crate) fn register(&self, registry: &Registry, token: Token) -> io::Result<()> {
         registry.register(&mut SourceFd(&self.event.as_raw_fd()), token, Interest::READABLE)?;
         self.ring()
     }
 
-    /// Makes the descriptor readable.
-    /// No thread reads it: every write is an edge, and 2^64 writes do not happen.
+    /// Makes the descriptor readable. No thread reads the descriptor, because every write causes an edge,
+    /// and 2^64 writes do not happen.
     fn ring(&self) -> io::Result<()> {
         rustix::io::write(&self.event, &1_u64.to_ne_bytes())?;
         Ok(())

@@ -2,16 +2,16 @@ use std::io;
 
 use thiserror::Error;
 
-/// Why a link or a port could not be made.
+/// The reason why a link or a port could not be created.
 #[derive(Debug, Error)]
 pub enum LinkError {
     /// The loss rate is not a probability.
     #[error("a link cannot lose {0} of its frames: the loss is a probability from 0 to 1")]
     BadLoss(f64),
-    /// The queue could never hold a frame.
+    /// The queue has no room for a frame.
     #[error("a link's queue holds no frame: give it room for one at least")]
     EmptyQueue,
-    /// The kernel gave no event descriptor to wake the receiver with.
+    /// The kernel refused an event descriptor with which the sender wakes the receiver.
     #[error("no event descriptor for a link (is `ulimit -n` too low? each link takes two): {0}")]
     Doorbell(io::Error),
     /// This network namespace has no interface of this name.

@@ -1,16 +1,16 @@
-//! Frames one after the other in a single buffer.
+//! Frames that are stored one after the other in a single buffer.
 
-/// Frames in the order in which they were written. When reused, it allocates no new memory.
+/// Frames in the order in which they were written. A reused `Frames` allocates no new memory.
 #[derive(Debug, Default)]
 pub struct Frames {
-    /// The frames one after the other, followed by old contents.
+    /// The frames one after the other, followed by old bytes.
     bytes: Vec<u8>,
-    /// The end of each frame.
+    /// The end of each frame in `bytes`.
     ends: Vec<usize>,
 }
 
 impl Frames {
-    /// An empty collection.
+    /// Creates an empty collection.
     pub fn new() -> Self {
         Self::default()
     }
@@ -25,16 +25,16 @@ impl Frames {
         self.ends.is_empty()
     }
 
-    /// The total length of all frames in bytes.
+    /// Returns the total length of all frames in bytes.
     pub fn byte_len(&self) -> usize {
         self.ends.last().copied().unwrap_or_default()
     }
 
-    /// Adds the frame that `write` writes to the beginning of a buffer of `room` bytes with arbitrary
-    /// contents; `write` returns the frame's length.
+    /// Adds a frame. `write` receives a buffer of `room` bytes with arbitrary contents, writes the frame
+    /// to its beginning, and returns the frame's length.
     ///
     /// # Errors
-    /// The error of `write`; no frame is added then.
+    /// The error of `write`; then no frame is added.
     pub fn try_add<E>(
         &mut self,
         room: usize,
@@ -58,7 +58,7 @@ impl Frames {
         self.bytes.get(begin..end)
     }
 
-    /// The frames.
+    /// Returns an iterator over the frames.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let mut begin = 0;
         self.ends.iter().map(move |end| {

@@ -1,7 +1,7 @@
-//! Links between threads of one process, with losses on request.
+//! Links between threads of one process, which can lose frames on purpose.
 //!
-//! Each direction is a bounded lock-free queue, and a second queue that returns empty buffers to the sender, so that a
-//! busy link allocates nothing.
+//! Each direction has a bounded lock-free queue for frames. A second queue returns empty buffers to the sender, so that
+//! a busy link allocates no memory.
 
 use std::io;
 use std::sync::Arc;
@@ -15,24 +15,24 @@ use crate::error::LinkError;
 use crate::meter::{DirectionMeter, LinkMeter};
 use crate::{BATCH, FramePort, check_length};
 
-/// The properties of a link, the same in both directions.
+/// The properties of a link, which are the same in both directions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LinkConfig {
-    /// Probability, 0 to 1, that a frame is lost on the way.
+    /// Probability, 0 to 1, that a frame is lost on the link.
     pub loss: f64,
-    /// Decides which frames are lost: whether the n-th frame of a direction is lost depends only on the
-    /// seed, the direction and n.
+    /// The seed of the losses. The loss of the n-th frame of a direction depends only on the seed, the
+    /// direction and n.
     pub seed: u64,
-    /// Number of frames that each direction's queue holds, at least 1.
-    /// A frame that finds it full is dropped.
+    /// The number of frames that each direction's queue holds; at least 1. The link drops a frame if the
+    /// queue is full.
     pub queue_frames: usize,
 }
 
-/// Makes a link: its two ends and its counters.
+/// Creates a link. Returns its two ends and its counters.
 ///
 /// # Errors
-/// [`LinkError::BadLoss`], [`LinkError::EmptyQueue`], or [`LinkError::Doorbell`] when the process has no
-/// file descriptors left.
+/// [`LinkError::BadLoss`] or [`LinkError::EmptyQueue`] if the configuration is invalid; [`LinkError::Doorbell`] if the
+/// process has no file descriptor left.
 pub fn link(config: &LinkConfig) -> Result<(InProcessPort, InProcessPort, LinkMeter), LinkError> {
     if !(0.0..=1.0).contains(&config.loss) {
         return Err(LinkError::BadLoss(config.loss));
@@ -66,8 +66,8 @@ fn direction(
     Ok((outgoing, Incoming { frames: frames_out, empties: empties_in, read: None, bell }))
 }
 
-/// One end of an in-process link.
-/// When the other end is gone, frames can still be sent until the queue is full, and nothing arrives.
+/// One end of an in-process link. If the other end is dropped, this end can still send frames until
+/// the queue is full, and it receives nothing more.
 #[derive(Debug)]
 pub struct InProcessPort {
     outgoing: Outgoing,
@@ -106,8 +106,8 @@ struct Outgoing {
 
 impl Outgoing {
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
-        // Drawn for dropped frames, too: how full the queue is depends on the threads' timing, and which frames are
-        // lost must not.
+        // The loss is drawn for dropped frames, too. Otherwise the lost frames would depend on the fill of the queue,
+        // which depends on the threads' timing.
         let lost = self.loss.takes_the_next();
         if self.frames.is_full() {
             self.meter.count_dropped();
@@ -122,11 +122,11 @@ impl Outgoing {
         queued.clear();
         queued.extend_from_slice(frame);
         if self.frames.push(queued).is_err() {
-            // Impossible: the queue had room, and no other sender fills it.
+            // This cannot happen, because the queue had room and has no other sender.
             self.meter.count_lost();
         }
         self.not_rung_for += 1;
-        // Even before `flush`: the receiver works while the sender fills the queue.
+        // The bell rings even before `flush`, so that the receiver works while the sender fills the queue.
         if self.not_rung_for >= BATCH { self.flush() } else { Ok(()) }
     }
 
@@ -144,7 +144,7 @@ impl Outgoing {
 struct Incoming {
     frames: Consumer<Vec<u8>>,
     empties: Producer<Vec<u8>>,
-    /// The frame that was handed out last.
+    /// The frame that the port returned last.
     read: Option<Vec<u8>>,
     bell: Arc<Doorbell>,
 }
@@ -170,7 +170,7 @@ impl Incoming {
     }
 }
 
-/// Which frames of one direction are lost.
+/// The random choice of the lost frames of one direction.
 #[derive(Debug)]
 struct Loss {
     /// The number of lost frames out of 2^32.

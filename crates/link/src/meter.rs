@@ -1,4 +1,4 @@
-//! Counters of links, readable by anyone while the links work.
+//! Counters of links, which any thread can read while the links work.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,14 +10,14 @@ pub struct Carried {
     pub frames: u64,
     /// Bytes of those frames, from the Ethernet header on.
     pub bytes: u64,
-    /// Frames put on the link that did not arrive.
+    /// Frames put on the link that did not arrive at the other end.
     pub lost: u64,
-    /// Frames that were never put on the link, or never left it: its queue was full, the interface was
-    /// down, or the frame was longer than the interface takes.
+    /// Frames that were never put on the link, or never left it, because the queue was full, the
+    /// interface was down, or the frame was too long for the interface.
     pub dropped: u64,
 }
 
-/// The counters of one direction; a clone reads the same counters.
+/// The counters of one direction. A clone reads the same counters.
 ///
 /// Each count is exact by itself. While frames pass, a reading of all of them is not a snapshot of one instant.
 #[derive(Debug, Clone, Default)]
@@ -32,7 +32,7 @@ struct Counters {
 }
 
 impl DirectionMeter {
-    /// The present counts.
+    /// Returns the present counts.
     pub fn read(&self) -> Carried {
         let Counters { frames, bytes, lost, dropped } = &*self.0;
         let [frames, bytes, lost, dropped] =
@@ -40,7 +40,7 @@ impl DirectionMeter {
         Carried { frames, bytes, lost, dropped }
     }
 
-    /// Counts a frame; for ports outside of this crate.
+    /// Counts a frame. This is for ports outside of this crate.
     pub fn count_carried(&self, len: usize) {
         self.count_all_carried(1, len);
     }
@@ -63,25 +63,25 @@ impl DirectionMeter {
     }
 }
 
-/// Both directions of an in-process link, named after the order in which [`link`](crate::link) returns
-/// its ends.
+/// The counters of both directions of an in-process link. The ends are named after the order in which
+/// [`link`](crate::link) returns them.
 #[derive(Debug, Clone, Default)]
 pub struct LinkMeter {
-    /// From the first port to the second.
+    /// Frames from the first port to the second.
     pub a_to_b: DirectionMeter,
-    /// From the second port to the first.
+    /// Frames from the second port to the first.
     pub b_to_a: DirectionMeter,
 }
 
-/// Both directions of an interface, as this port sees them.
+/// The counters of both directions of an interface, as this port counts them.
 #[derive(Debug, Clone, Default)]
 pub struct InterfaceMeter {
     /// Frames that the port has put on the interface.
     pub sent: DirectionMeter,
-    /// Frames that the port has handed out. Frames that arrived joined count when the first of them is
-    /// handed out.
+    /// Frames that the port has returned. Frames that arrived joined count when the port returns the
+    /// first of them.
     pub received: DirectionMeter,
-    /// Repairs of the port's own queues.
+    /// Repairs of the port's own queues of received frames.
     pub repairs: RepairMeter,
 }
 
@@ -92,12 +92,12 @@ pub struct InterfaceMeter {
 pub struct RepairMeter(Arc<AtomicU64>);
 
 impl RepairMeter {
-    /// The present count.
+    /// Returns the present count.
     pub fn read(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Counts a repair. Returns true for the first one.
+    /// Counts a repair. Returns true for the first repair.
     pub(crate) fn count(&self) -> bool {
         self.0.fetch_add(1, Ordering::Relaxed) == 0
     }

@@ -1,6 +1,6 @@
-//! Ports whose frames leave past the interface's queue, on a pair of virtual Ethernet interfaces.
+//! Ports that bypass the interface's queue, on a pair of virtual Ethernet interfaces.
 //!
-//! Needs root, `ip` and `tc` (iproute2); without them it says so and passes.
+//! The tests need root, `ip` and `tc` (iproute2). Without them, they print that and pass.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
@@ -12,7 +12,7 @@ use cable::{ADDRESSES, Cable};
 use tributary_link::{BATCH, FramePort, InterfacePort, LinkError};
 use tributary_testkit::netns;
 
-/// A numbered frame that is not IP, so that no host handles it.
+/// Returns a numbered frame that is not IP, so that no host handles it.
 fn numbered(number: u32, len: usize) -> Vec<u8> {
     let mut frame = vec![0xa5; len];
     frame[..12].copy_from_slice(&ADDRESSES);
@@ -21,7 +21,8 @@ fn numbered(number: u32, len: usize) -> Vec<u8> {
     frame
 }
 
-/// A cable with this MTU, whose left end sends past its queue; `None` where there can be none.
+/// Returns a cable with this MTU whose left end bypasses its queue; `None` if no cable can be
+/// created.
 fn cable(mtu: u16) -> Option<Cable> {
     if !netns::enter_with_veth_pair("left", "right") {
         return None;
@@ -36,7 +37,8 @@ fn cable(mtu: u16) -> Option<Cable> {
 #[test]
 fn frames_of_all_lengths_come_out_in_their_order_and_are_counted() {
     let Some(mut cable) = cable(9_000) else { return };
-    // Most go past the queue; 3,841 bytes and more go through it, and the last is too long for the interface.
+    // Most frames bypass the queue. Frames of 3,841 bytes and more go through it, and the last is too long for the
+    // interface.
     let lengths = [60, 3_840, 61, 3_841, 1_514, 9_014, 64, 9_015].into_iter().cycle().take(400);
     let frames: Vec<_> = lengths.zip(0..).map(|(len, number)| numbered(number, len)).collect();
     let all: Vec<_> = frames.iter().map(Vec::as_slice).collect();
@@ -51,7 +53,7 @@ fn frames_of_all_lengths_come_out_in_their_order_and_are_counted() {
 #[test]
 fn what_waits_in_the_queue_or_may_not_pass_it_does_not_hold_them_up() {
     let Some(mut cable) = cable(1_500) else { return };
-    // So slow that nothing would come within a day.
+    // The rate is so low that no frame would arrive within a day.
     let limit = "qdisc add dev left root tbf rate 8bit burst 1 limit 100000";
     match Command::new("tc").args(limit.split(' ')).output() {
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
@@ -77,7 +79,7 @@ fn while_the_interface_is_down_frames_are_dropped_and_counted() {
     cable.left.flush().unwrap();
     let sent = cable.left.meter().sent.read();
     let waiting = SENT - u32::try_from(sent.dropped).unwrap();
-    // Those of the batch with which it was noticed.
+    // The waiting frames are those of the batch in which the kernel reported that the interface was down.
     assert!(sent.frames == 0 && waiting <= BATCH as u32, "{sent:?}");
     netns::ip("link set left up");
     cable.left.send(&numbered(SENT, 100)).unwrap();
@@ -99,7 +101,7 @@ fn what_the_other_end_does_not_take_is_counted_and_the_rest_goes_on() {
     }
     let sent = cable.left.meter().sent.read();
     assert_eq!((sent.frames, sent.dropped), (48, 48));
-    // It is down, and up again.
+    // The interface goes down and up again.
     netns::ip("link set right down");
     for number in 0..50 {
         cable.left.send(&numbered(number, 100)).unwrap();
@@ -118,12 +120,12 @@ fn one_program_has_the_way_past_an_interfaces_queue() {
     let refused = InterfacePort::open("left").unwrap().with_queue_bypass(true).unwrap_err();
     assert!(matches!(&refused, LinkError::Interface { name, .. } if name == "left"));
     assert!(refused.to_string().contains("another program"), "{refused}");
-    // Closed, it makes way for the next one.
+    // A closed socket makes room for the next one.
     drop(cable);
     for _ in 0..20 {
         InterfacePort::open("left").unwrap().with_queue_bypass(true).unwrap();
     }
-    // Interfaces of another kind go on as they are.
+    // The option has no effect on interfaces of another kind.
     netns::ip("link set lo up");
     InterfacePort::open("lo").unwrap().with_queue_bypass(true).unwrap();
 }

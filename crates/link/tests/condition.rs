@@ -1,5 +1,5 @@
-//! The system's description of an interface.
-//! Needs root, `ip` and `ethtool`; without them it says so and passes.
+//! The system's description of an interface. The test needs root, `ip` and `ethtool`. Without them,
+//! it prints that and passes.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use tributary_link::{InterfaceCondition, LinkError, Merging};
 use tributary_testkit::netns;
 
-/// Anything that takes longer has a defect.
+/// A step that takes longer has a defect.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs ethtool; `false` if it is not installed.
+/// Runs ethtool; returns false if it is not installed.
 fn ethtool(arguments: &[&str]) -> bool {
     match Command::new("ethtool").args(arguments).output() {
         Ok(output) => {
@@ -49,7 +49,7 @@ fn an_interface_is_as_it_was_set_up() {
     assert_eq!(InterfaceCondition::of("left").unwrap(), is(1000, &["tso", "gso", "tx"]));
     netns::ip("address add 192.0.2.1/24 dev left");
     netns::ip("link set right down");
-    // The kernel reports a carrier later.
+    // The kernel reports the lost carrier with a delay.
     let deadline = Instant::now() + PATIENCE;
     let mut down = InterfaceCondition::of("left").unwrap();
     while down.is_up && Instant::now() < deadline {

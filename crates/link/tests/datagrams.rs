@@ -1,7 +1,7 @@
-//! Datagrams of one stream cross a virtual cable as one frame, without their senders and receivers
-//! noticing; and what hosts join is split.
+//! Datagrams of one stream cross a virtual cable as one frame, without an effect on senders and
+//! receivers. The port splits the frames that hosts have joined.
 //!
-//! Needs root and `ip` (iproute2); without them it says so and passes.
+//! The tests need root and `ip` (iproute2). Without them, they print that and pass.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
@@ -32,12 +32,14 @@ use tributary_testkit::netns;
 /// The number of bytes in front of the datagram's payload.
 const HEADERS: usize = 42;
 
-/// A frame with a datagram of this payload, without a UDP checksum, that may not be fragmented.
+/// Returns a frame with a datagram of this payload, which has no UDP checksum and must not be
+/// fragmented.
 fn datagram(payload: &[u8]) -> Vec<u8> {
     datagram_with(&[], (0x4000, 0), payload)
 }
 
-/// The same with these options, flags of fragments and identification in its IP header.
+/// Returns a frame with a datagram of this payload. Its IP header has these options, fragment flags
+/// and identification.
 fn datagram_with(options: &[u8], (flags, id): (u16, u16), payload: &[u8]) -> Vec<u8> {
     let length = |headers: usize| ((headers + payload.len()) as u16).to_be_bytes();
     let begin = 0x45 + (options.len() / 4) as u8;
@@ -55,14 +57,15 @@ fn set_ip_checksum(frame: &mut [u8]) {
     ip.set_checksum(checksum);
 }
 
-/// A payload of one stream that contains a number.
+/// Returns a payload of one stream that contains a number.
 fn payload(number: u32, bytes: usize) -> Vec<u8> {
     let mut payload = vec![0xa5; bytes];
     payload[4..8].copy_from_slice(&number.to_be_bytes());
     payload
 }
 
-/// Two ports that join datagrams, on a cable with this MTU; `None` where no cable can be made.
+/// Returns a cable with this MTU and two ports that join datagrams; `None` if no cable can be
+/// created.
 fn cable(mtu: u16) -> Option<Cable> {
     if !netns::enter_with_veth_pair("left", "right") {
         return None;
@@ -83,21 +86,21 @@ fn set_mtu(mtu: u16) {
     }
 }
 
-/// Sends frames over the cable, and returns those that arrive.
+/// Sends frames over the cable, and returns the frames that arrive.
 fn cross(cable: &mut Cable, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let all: Vec<_> = frames.iter().map(Vec::as_slice).collect();
     cable.left.send_all(&all).unwrap();
     frames.iter().map(|_| cable.receive()).collect()
 }
 
-/// The number of frames that the kernel has received at the second interface.
+/// Returns the number of frames that the kernel has received at the right interface.
 fn taken_in() -> u64 {
     let interfaces = fs::read_to_string("/proc/thread-self/net/dev").unwrap();
     let right = interfaces.lines().find_map(|line| line.trim().strip_prefix("right:")).unwrap();
     right.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
-/// More frames than the kernel itself sends on a new interface.
+/// A number larger than the number of frames that the kernel itself sends on a new interface.
 const CHATTER: u64 = 40;
 
 #[test]
@@ -118,7 +121,8 @@ fn neighbours_cross_as_one_frame_and_come_out_as_they_were() {
 
 #[test]
 fn as_many_are_joined_as_the_interface_takes() {
-    // Five of 1,042 bytes are less than 6,250, and six are not; of the second kind three may be one.
+    // Five frames of 1,042 bytes have less than 6,250 bytes, and six do not. In the second case, three frames may be
+    // joined.
     for (limit, at_once) in [("gso_max_size 6250", 5), ("gso_max_segs 3", 3), ("gso_max_segs 1", 1)] {
         let Some(mut cable) = cable(1_500) else { return };
         netns::ip(&format!("link set left {limit}"));
@@ -140,27 +144,28 @@ fn long_frames_fill_what_one_packet_holds() {
     assert!(cross(&mut cable, &frames) == frames);
 }
 
-/// A frame that may stand between others of one stream, and may be hard to tell from them.
+/// Returns a frame that may stand between frames of one stream, and may be hard to distinguish from
+/// them.
 fn neighbour(rng: &mut ChaCha8Rng) -> Vec<u8> {
     let bytes = *[8, 9, 100, 100, 100, 101, 1_000, 1_466].choose(rng).unwrap();
     let mut frame = datagram(&payload(rng.random(), bytes));
     match rng.random_range(0..40) {
-        // Of another stream: by address, by port, or by the first bytes of the payload.
+        // The frame belongs to another stream: it has another address, port, or beginning of the payload.
         0 => frame[33] = 9,
         1 => frame[35] = 1,
         2 => frame[HEADERS + 2] = 7,
-        // Another type of service, time to live, or id.
+        // The frame has another type of service, time to live, or id.
         3 => frame[15] = 1,
         4 => frame[22] = 9,
         5 => frame[19] = 3,
-        // It may be fragmented on its way, or has been.
+        // The frame may be fragmented on its way, or is a fragment.
         6 => frame[20] = 0,
         7 => frame[20] = 0x20,
         8 => frame[21] = 1,
-        // Another protocol, and another EtherType.
+        // The frame has another protocol or EtherType.
         9 => frame[23] = 132,
         10 => frame[12] = 0x86,
-        // A right or a wrong checksum; lengths that do not match the frame; bytes behind the datagram.
+        // The frame has a UDP checksum, a wrong IP or UDP length, or bytes behind the datagram.
         11 => frame[40] = 0x12,
         12 => frame[39] ^= 1,
         13 => frame[17] ^= 4,
@@ -187,7 +192,7 @@ fn whatever_stands_beside_datagrams_comes_out_as_it_was() {
     assert_eq!(cable.right.meter().received.read().dropped, 0);
 }
 
-/// Sets offloads of an interface; `false` if ethtool is not installed.
+/// Sets offloads of an interface; returns false if ethtool is not installed.
 fn ethtool(interface: &str, offloads: &[&str]) -> bool {
     match Command::new("ethtool").args(["-K", interface]).args(offloads).output() {
         Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
@@ -244,7 +249,7 @@ fn the_longest_that_wait_are_lost_in_order_and_counted() {
 fn a_frame_that_has_become_too_long_is_dropped_and_no_other_takes_its_place() {
     let Some(mut cable) = cable(1_500) else { return };
     set_mtu(3_000);
-    // Opened now, the first port may send it, while the second one cannot receive it.
+    // The left port is opened with this MTU and may send the frame, which the right port cannot receive.
     cable.left = InterfacePort::open("left").unwrap().with_segmentation_offload(true);
     for round in 0..100 {
         for _ in 0..2 {
@@ -311,13 +316,14 @@ fn a_hosts_own_packets_come_with_a_checksum_or_without_one() {
 #[allow(unsafe_code)]
 fn set_option(socket: &impl AsRawFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) {
     let len = size_of_val(&value) as libc::socklen_t;
-    // SAFETY: the pointer is to `len` readable bytes, which the call only reads.
+    // SAFETY: the pointer refers to `len` readable bytes, which the call only reads.
     let answer =
         unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), len) };
     assert_eq!(answer, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// The UDP datagram in a frame without a tag, with its checksum and the one that it has to have.
+/// Returns the payload of the UDP datagram in a frame without a tag, its checksum, and the correct
+/// checksum.
 fn datagram_in(frame: &[u8]) -> Option<(Vec<u8>, u16, u16)> {
     match frame.get(12..14)? {
         [0x08, 0x00] => {
@@ -338,8 +344,7 @@ fn datagram_in(frame: &[u8]) -> Option<(Vec<u8>, u16, u16)> {
     }
 }
 
-/// The UDP checksum that a frame without a tag has if its sender makes one, over IPv4
-/// without options or IPv6.
+/// Returns the correct UDP checksum of a frame without a tag, over IPv4 without options or over IPv6.
 fn full_checksum(frame: &[u8]) -> u16 {
     if frame[14] >> 4 == 6 {
         return datagram_in(frame).unwrap().2;
@@ -348,7 +353,8 @@ fn full_checksum(frame: &[u8]) -> u16 {
     udp::ipv4_checksum(&UdpPacket::new(ip.payload()).unwrap(), &ip.get_source(), &ip.get_destination())
 }
 
-/// Makes datagrams as hosts send them at once: `count` of `bytes` bytes, and a shorter one.
+/// Returns datagrams as hosts send them in one call: `count` datagrams of `bytes` bytes, and a
+/// shorter one.
 fn many(count: u8, bytes: usize, rest: usize) -> Vec<Vec<u8>> {
     let mut many: Vec<_> = (0..count).map(|number| vec![number; bytes]).collect();
     many.extend((rest > 0).then(|| vec![0xee; rest]));
@@ -368,9 +374,9 @@ fn what_a_host_has_joined_comes_out_as_if_it_had_not() {
         let mut cable = Cable::open();
         let socket = UdpSocket::bind((host, 0)).unwrap();
         socket.connect((neighbour, 9)).unwrap();
-        // What fits into a slot of the ring, and what does not.
+        // The first frame fits into a slot of the ring, and the others do not.
         for (count, bytes, rest) in [(9, 100, 33), (50, 1_000, 1), (40, 1_400, 0)] {
-            // As QUIC's libraries do.
+            // Libraries for QUIC send datagrams in this way.
             split_datagrams(&socket, bytes as u16).unwrap();
             let (sent, before) = (many(count, bytes, rest), taken_in());
             socket.send(&sent.concat()).unwrap();
@@ -386,22 +392,23 @@ fn what_a_host_has_joined_comes_out_as_if_it_had_not() {
     }
 }
 
-/// Sends a frame of datagrams of `segment` bytes of payload each from the first interface, as the
-/// system's own hosts do.
+/// Sends a frame of datagrams with `segment` bytes of payload each from the left interface, as the
+/// system's own hosts send them.
 #[allow(unsafe_code)]
 fn send_joined(frame: &[u8], headers: usize, segment: usize) {
     let socket = Socket::new(Domain::PACKET, Type::RAW, None).unwrap();
     set_option(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1);
     let index = name_to_index(&socket, "left").unwrap();
-    // SAFETY: an address is plain numbers, for all of which zero is a valid value.
+    // SAFETY: an address consists of plain numbers, and zero is a valid value for all of them.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     (address.sll_family, address.sll_ifindex) = (libc::AF_PACKET as libc::c_ushort, index as libc::c_int);
     let len = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: the pointer is to a whole address, of `len` bytes, which the call only reads.
+    // SAFETY: the pointer refers to a whole address of `len` bytes, which the call only reads.
     let answer = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };
     assert_eq!(answer, 0);
-    // `struct virtio_net_hdr`: a checksum is left to do; UDP datagrams; how long the headers and payloads are; where
-    // the checksum's range begins, and where in it the checksum is.
+    // The fields of `struct virtio_net_hdr`: a checksum is left to do; the frame has UDP datagrams; the lengths of the
+    // headers and of the payloads; the offset at which the checksum's range begins; the offset of the checksum in that
+    // range.
     let number = |number: usize| (number as u16).to_ne_bytes();
     let offload =
         [&[1, 5], &number(headers)[..], &number(segment), &number(headers - 8), &number(6)].concat();
@@ -416,13 +423,13 @@ fn each_of_those_that_a_host_has_joined_has_its_tags_options_and_identification(
     for ((tags, options), flags) in headers.flat_map(|headers| [(headers, 0x4000), (headers, 0)]) {
         let (tags, options) = (&TAGS[TAGS.len() - tags..], vec![1; options]);
         let tagged = |frame: Vec<u8>| [&frame[..12], tags, &frame[12..]].concat();
-        // What fits into a slot of the ring, and what does not.
+        // The first frame fits into a slot of the ring, and the second does not.
         for (count, bytes, rest) in [(9, 100, 33), (40, 1_400, 0)] {
             let (sent, before) = (many(count, bytes, rest), taken_in());
             let joined = tagged(datagram_with(&options, (flags, u16::MAX), &sent.concat()));
             send_joined(&joined, HEADERS + tags.len() + options.len(), bytes);
             for (payload, number) in sent.iter().zip(0..) {
-                // The number counts where it says something: where the datagram may be fragmented.
+                // The id changes only if the datagram may be fragmented, because otherwise it has no meaning.
                 let id = if flags == 0 { u16::MAX.wrapping_add(number) } else { u16::MAX };
                 let expected = tagged(datagram_with(&options, (flags, id), payload));
                 assert!(cable.receive() == expected, "{tags:?}, {options:?}, {flags}, {bytes}: {number}");
@@ -433,7 +440,7 @@ fn each_of_those_that_a_host_has_joined_has_its_tags_options_and_identification(
     assert_eq!(cable.right.meter().received.read().dropped, 0);
 }
 
-/// Takes an interface down and up again, and waits until frames cross the cable.
+/// Sets an interface down and up again, and waits until frames cross the cable.
 fn flap(cable: &mut Cable, end: &str) {
     netns::ip(&format!("link set {end} down"));
     netns::ip(&format!("link set {end} up"));
@@ -454,7 +461,7 @@ fn an_interface_that_was_down_leaves_each_joined_frame_its_own_lengths() {
     for end in ["right", "left", "right"] {
         flap(&mut cable, end);
         for round in 0..10 {
-            // Groups of different lengths, each too long for a slot.
+            // The groups have different lengths, and each is too long for a slot.
             let lengths = [1_000, 600, 800, 450].map(|bytes| bytes + round);
             let frames: Vec<_> = lengths
                 .into_iter()
@@ -467,18 +474,18 @@ fn an_interface_that_was_down_leaves_each_joined_frame_its_own_lengths() {
     assert_eq!((meter.received.read().dropped, meter.repairs.read()), (0, 0));
 }
 
-/// A number that an option of a socket has; `None` for another descriptor.
+/// Returns the value of a numeric socket option; `None` if the descriptor is not a socket.
 #[allow(unsafe_code)]
 fn option(fd: i32, level: libc::c_int, option: libc::c_int) -> Option<u64> {
     let mut value = 0_u64;
     let mut len = size_of_val(&value) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes to `value`, which has as many.
+    // SAFETY: the kernel writes at most `len` bytes to `value`, which has that size.
     let answer = unsafe { libc::getsockopt(fd, level, option, (&raw mut value).cast(), &raw mut len) };
     (answer == 0).then_some(value)
 }
 
-/// The descriptor of the socket with a ring in the calling thread's namespace, of which there is one at
-/// each end of the cable: that of the port which was opened last.
+/// Returns the descriptor of the port that was opened last in the calling thread's namespace. Each
+/// end of the cable has one socket with a ring.
 #[allow(unsafe_code)]
 fn last_ring() -> BorrowedFd<'static> {
     let namespace = |fd| option(fd, libc::SOL_SOCKET, libc::SO_NETNS_COOKIE);
@@ -487,7 +494,7 @@ fn last_ring() -> BorrowedFd<'static> {
     let fds = fds.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap());
     let has_ring = |fd| option(fd, libc::SOL_PACKET, libc::PACKET_RESERVE).is_some_and(|bytes| bytes > 0);
     let last = fds.filter(|fd| namespace(*fd) == here && has_ring(*fd)).max().unwrap();
-    // SAFETY: the port has the descriptor open as long as the test uses it.
+    // SAFETY: the port keeps the descriptor open as long as the test uses it.
     unsafe { BorrowedFd::borrow_raw(last) }
 }
 
@@ -501,7 +508,7 @@ fn queues_that_are_out_of_step_are_repaired_and_no_frame_is_mixed_up() {
             let all: Vec<_> = frames.iter().map(Vec::as_slice).collect();
             cable.left.send_all(&all).unwrap();
         }
-        // The frame of one of the three slots is gone; those before it are read first.
+        // The frame of one of the three slots is missing. The frames before it are read first.
         for frame in [1_000, 600].map(group).iter().take(stolen).flatten() {
             assert!(cable.receive() == *frame);
         }
@@ -527,7 +534,7 @@ fn what_the_receiving_interface_has_joined_comes_out_as_if_it_had_not() {
             }
             netns::ip(&format!("addr add {host}{how}"));
             netns::ip(&format!("neigh add {neighbour} lladdr 02:00:00:00:00:02 dev left nud permanent"));
-            // The sender's system makes all checksums, so that the receiving one may join datagrams.
+            // The sender's system calculates all checksums, so that the receiver's system may join datagrams.
             if !ethtool("left", &["tx", "off"]) || !ethtool("right", &["gro", "on", offload, "on"]) {
                 return;
             }
@@ -542,7 +549,7 @@ fn what_the_receiving_interface_has_joined_comes_out_as_if_it_had_not() {
                     let frame = cable.receive_one(|frame| frame[..6] == ADDRESSES[..6]);
                     let (arrived, checksum, expected) = datagram_in(&frame).unwrap();
                     assert!(arrived == payload, "{host}, {offload}, {bytes}: {arrived:?}");
-                    // Over IPv4 there is none if the system has left it to do, as some offloads make it.
+                    // Over IPv4, a datagram has no checksum if the system has left it to do, as after some offloads.
                     let right = [expected, if offload == "rx-gro-list" { full_checksum(&frame) } else { 0 }];
                     assert!(right.contains(&checksum), "{host}, {offload}, {bytes}: {checksum:#x}");
                 }

@@ -1,7 +1,7 @@
-//! Ports for one EtherType on a pair of virtual Ethernet interfaces, in a network
-//! namespace of the test's own.
+//! Ports for one EtherType on a pair of virtual Ethernet interfaces, in the test's own network
+//! namespace.
 //!
-//! Needs root and `ip` (iproute2); without them it says so and passes.
+//! The test needs root and `ip` (iproute2). Without them, it prints that and passes.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
@@ -14,7 +14,7 @@ use tributary_testkit::netns;
 const GROUP: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 0x0e];
 const ETHER_TYPE: u16 = 0x88b5;
 
-/// A frame to the group.
+/// Returns a frame to the multicast group.
 fn frame(ether_type: u16, len: usize) -> Vec<u8> {
     let mut frame = vec![0xa5; len];
     frame[..6].copy_from_slice(&GROUP);
@@ -48,14 +48,14 @@ fn frames_of_its_type_come_in_and_no_others() {
     }
     assert_eq!(heard, [frame(ETHER_TYPE, 60), frame(ETHER_TYPE, 9_014)]);
 
-    // In the other direction, and not back to itself.
+    // The frame crosses in the other direction, and does not come back to its sender.
     right.send(&frame(ETHER_TYPE, 62)).unwrap();
     assert_eq!(right.receive().unwrap(), None);
     all.register(poll.registry(), Token(2)).unwrap();
     loop {
         match all.receive().unwrap() {
             Some(heard) if heard == frame(ETHER_TYPE, 62) => break,
-            // The kernel's own frames on a new interface.
+            // The frame is one of the kernel's own frames on a new interface.
             Some(_) => {}
             None => {
                 poll.poll(&mut events, Some(Duration::from_secs(10))).unwrap();

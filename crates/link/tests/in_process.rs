@@ -1,5 +1,4 @@
-//! Tests in-process links: the arriving frames, the counters, and that no receiver
-//! sleeps through a frame.
+//! Tests of in-process links: the received frames, the counters, and the wake-ups of receivers.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
@@ -11,13 +10,13 @@ use tributary_link::{
     Carried, FramePort, InProcessPort, LinkConfig, LinkError, MAX_FRAME_BYTES, MIN_FRAME_BYTES, link,
 };
 
-/// Far longer than anything here takes on any machine: a receiver that sleeps
-/// this long was not woken up.
+/// Much longer than any step of these tests takes on any machine. A receiver that sleeps for this
+/// time was not woken up.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const LOSSLESS: LinkConfig = LinkConfig { loss: 0.0, seed: 1, queue_frames: 8 };
 
-/// A frame that carries a number.
+/// Returns a frame that contains a number.
 fn numbered(number: u32) -> [u8; 64] {
     let mut frame = [0; 64];
     frame[14..18].copy_from_slice(&number.to_be_bytes());
@@ -36,7 +35,8 @@ fn receive_all(port: &mut InProcessPort) -> Vec<u32> {
     numbers
 }
 
-/// Sends `count` numbered frames, each received before the next, and returns the numbers that arrived.
+/// Sends `count` numbered frames, each after the previous one was received. Returns the numbers that
+/// arrived.
 fn survivors(from: &mut InProcessPort, to: &mut InProcessPort, count: u32) -> Vec<u32> {
     let mut arrived = Vec::new();
     for number in 0..count {
@@ -136,7 +136,7 @@ impl Sleeper {
         Self { poll, events: Events::with_capacity(8), port }
     }
 
-    /// Panics if a wake-up is lost: waits 10 seconds for what takes microseconds.
+    /// Panics if a wake-up is lost, that is, if no frame arrives within `PATIENCE`.
     fn wait(&mut self) -> Vec<u32> {
         loop {
             self.poll.poll(&mut self.events, Some(PATIENCE)).unwrap();
@@ -164,7 +164,7 @@ fn a_busy_receiver_is_not_rung() {
     a.send(&numbered(0)).unwrap();
     a.flush().unwrap();
     assert_eq!(b.wait(), [0]);
-    // The first flush rings, the second finds the bell disarmed: one edge for both.
+    // The first flush rings. The second finds the bell disarmed, so both cause only one edge.
     for number in [1, 2] {
         a.send(&numbered(number)).unwrap();
         a.flush().unwrap();
@@ -174,7 +174,7 @@ fn a_busy_receiver_is_not_rung() {
     assert!(b.events.is_empty());
 }
 
-/// Answers each frame on arrival, and only then checks for the next frame.
+/// Answers each frame on arrival before it checks for the next frame.
 fn echo(mut b: Sleeper, count: u32) {
     let mut next = 0;
     while next < count {
@@ -191,8 +191,8 @@ fn echo(mut b: Sleeper, count: u32) {
     }
 }
 
-/// One side never sleeps: its next frame comes just when the other side, having found
-/// nothing, is about to sleep.
+/// One side never sleeps. Its next frame arrives just when the other side has found no frame and is
+/// about to sleep.
 #[test]
 fn no_wakeup_is_lost_on_the_way_to_sleep() {
     const ROUNDS: u32 = 100_000;
@@ -202,7 +202,7 @@ fn no_wakeup_is_lost_on_the_way_to_sleep() {
     for number in 0..ROUNDS {
         a.send(&numbered(number)).unwrap();
         a.flush().unwrap();
-        // A varying pause hits every instruction on the other side's way to sleep.
+        // A varying pause lets the frame arrive at every instruction of the other side's way to sleep.
         (0..number % 64).for_each(|_| std::hint::spin_loop());
         for look in 1_u32.. {
             if let Some(frame) = a.receive().unwrap() {
@@ -218,7 +218,7 @@ fn no_wakeup_is_lost_on_the_way_to_sleep() {
     echo.join().unwrap();
 }
 
-/// Both sides sleep until the other one has sent something.
+/// Both sides sleep until the other side has sent a frame.
 #[test]
 fn no_wakeup_is_lost_between_two_sleepers() {
     const ROUNDS: u32 = 20_000;
@@ -234,7 +234,7 @@ fn no_wakeup_is_lost_between_two_sleepers() {
     echo.join().unwrap();
 }
 
-/// A sender with bursts of every size, and a receiver that falls asleep whenever it is faster.
+/// The sender sends bursts of every size, and the receiver sleeps whenever it is faster.
 #[test]
 fn no_wakeup_is_lost_in_bursts() {
     const FRAMES: u32 = 200_000;

@@ -1,6 +1,6 @@
-//! Ports on a pair of virtual Ethernet interfaces, in a network namespace of the test's own.
+//! Ports on a pair of virtual Ethernet interfaces, in the test's own network namespace.
 //!
-//! Needs root and `ip` (iproute2); without them it says so and passes.
+//! The tests need root and `ip` (iproute2). Without them, they print that and pass.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
@@ -13,7 +13,7 @@ use mio::Events;
 use tributary_link::{Carried, FramePort, InterfacePort, LinkError, MIN_FRAME_BYTES, Mark};
 use tributary_testkit::netns;
 
-/// A frame that is not IP, so that no host handles it.
+/// Returns a frame that is not IP, so that no host handles it.
 fn frame(len: usize) -> Vec<u8> {
     let mut frame = vec![0xa5; len];
     frame[..12].copy_from_slice(&ADDRESSES);
@@ -21,7 +21,7 @@ fn frame(len: usize) -> Vec<u8> {
     frame
 }
 
-/// Returns our next frame, if it has already arrived.
+/// Returns the next frame of the test if it has already arrived.
 fn next(port: &mut InterfacePort) -> Option<Vec<u8>> {
     cable::next(port, cable::is_ours)
 }
@@ -29,7 +29,7 @@ fn next(port: &mut InterfacePort) -> Option<Vec<u8>> {
 #[test]
 fn frames_cross_a_veth_pair_and_nothing_comes_back() {
     let Some(mut cable) = Cable::new() else { return };
-    // Nothing pads frames on a virtual cable.
+    // A virtual cable does not pad frames.
     let lengths = || (MIN_FRAME_BYTES..=64).chain([1_114, 1_514]);
     for len in lengths() {
         cable.left.send(&frame(len)).unwrap();
@@ -41,7 +41,7 @@ fn frames_cross_a_veth_pair_and_nothing_comes_back() {
     assert_eq!(cable.left.meter().sent.read(), Carried { frames, bytes, lost: 0, dropped: 0 });
     assert!(cable.right.meter().received.read().frames >= frames);
 
-    // A frame longer than the MTU is dropped; those before and behind it are not.
+    // A frame longer than the MTU is dropped; the frames before and behind it are not.
     for len in [100, 1_515, 101] {
         cable.left.send(&frame(len)).unwrap();
     }
@@ -61,8 +61,8 @@ fn frames_that_are_sent_together_go_in_their_order_behind_those_that_wait() {
         netns::ip(&format!("link set {end} mtu 9000"));
     }
     let mut cable = Cable::open();
-    // Frames longer and shorter than a page of the kernel's memory, more than one system call takes, and one that is
-    // too long.
+    // The frames are longer and shorter than a page of the kernel's memory, and one length is too long. There are more
+    // frames than one system call sends.
     let lengths: Vec<_> = [60, 4_000, 4_096, 9_015, 9_014].into_iter().cycle().take(100).collect();
     let frames: Vec<_> = lengths.iter().map(|len| frame(*len)).collect();
     let all: Vec<_> = frames.iter().map(Vec::as_slice).collect();
@@ -80,7 +80,8 @@ fn frames_that_are_sent_together_go_in_their_order_behind_those_that_wait() {
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
 }
 
-/// A frame with these VLAN tags, the outermost first; without them it is as long as `frame(len)`.
+/// Returns a frame with these VLAN tags, the outermost first. Without the tags it has the length of
+/// `frame(len)`.
 fn tagged(tags: &[[u8; 4]], len: usize) -> Vec<u8> {
     let mut tagged = frame(len);
     tagged.splice(12..12, tags.concat());
@@ -104,7 +105,8 @@ fn a_frame_comes_out_with_every_vlan_tag_that_it_had() {
         &[PRIORITY, SERVICE, CUSTOMER],
         &[],
     ];
-    // Interleaved with untagged frames, and more than the ring has slots: no tag may be left in one.
+    // The tagged frames alternate with untagged frames, and are more than the ring has slots. No tag may stay in a
+    // slot.
     for round in 0..400 {
         for tags in stacks {
             cable.left.send(&tagged(tags, 60 + round)).unwrap();
@@ -114,14 +116,14 @@ fn a_frame_comes_out_with_every_vlan_tag_that_it_had() {
             assert_eq!(cable.receive(), tagged(tags, 60 + round));
         }
     }
-    // A tag does not count for the MTU.
+    // A tag does not count towards the MTU.
     cable.left.send(&tagged(&[CUSTOMER], 1_514)).unwrap();
     cable.left.flush().unwrap();
     assert_eq!(cable.receive(), tagged(&[CUSTOMER], 1_514));
     assert_eq!(cable.right.meter().received.read().dropped, 0);
 }
 
-/// A frame that contains a number.
+/// Returns a frame that contains a number.
 fn numbered(number: u32) -> Vec<u8> {
     let mut numbered = frame(60);
     numbered[14..18].copy_from_slice(&number.to_be_bytes());
@@ -136,7 +138,7 @@ fn number_of(frame: &[u8]) -> u32 {
 fn a_port_that_nobody_reads_keeps_the_oldest_frames_and_counts_the_others() {
     const SENT: u32 = 10_000;
     let Some(mut cable) = Cable::new() else { return };
-    // Three times, so that it goes on where it had to stop.
+    // Three rounds show that the port continues after a full ring.
     let mut lost = 0;
     for round in 1..=3 {
         for number in 0..SENT {
@@ -150,11 +152,11 @@ fn a_port_that_nobody_reads_keeps_the_oldest_frames_and_counts_the_others() {
         }
         assert!((1_000..SENT).contains(&kept), "{kept}");
         lost += u64::from(SENT - kept);
-        // The loss is known once another frame comes after it.
+        // The kernel reports the loss with the next frame.
         cable.left.send(&frame(70)).unwrap();
         cable.left.flush().unwrap();
         assert_eq!(cable.receive(), frame(70));
-        // The kernel's own frames may have been lost, too.
+        // The kernel's own frames may also have been lost.
         let dropped = cable.right.meter().received.read().dropped;
         assert!((lost..lost + 10 * round).contains(&dropped), "{dropped} counted, {lost} lost");
     }
@@ -168,7 +170,7 @@ fn an_interface_that_goes_down_loses_frames_and_comes_back() {
     cable.left.flush().unwrap();
     assert_eq!(cable.left.meter().sent.read().dropped, 1);
     netns::ip("link set left up");
-    // The kernel takes its time to bring a link up; until then frames are lost.
+    // The kernel needs some time to bring a link up. Until then, frames are lost.
     let mut events = Events::with_capacity(8);
     let started = Instant::now();
     loop {
@@ -206,13 +208,13 @@ fn a_port_lets_only_frames_with_all_marks_pass() {
     let kind = Mark { at: 12, value: 0x88b5 };
     let wanted = |value| [kind, Mark { at: 58, value }];
     cable.right.pass_only(&wanted(0)).unwrap();
-    // Frames that came before.
+    // This discards the frames that arrived before the filter.
     assert_eq!(next(&mut cable.right), None);
     let before = cable.right.meter().received.read().frames;
     for [passes, stays] in [[7, 8], [8, 7]] {
         // One filter replaces the other.
         cable.right.pass_only(&wanted(passes)).unwrap();
-        // Another number; too short for one; another kind; and behind them a frame that passes.
+        // The frames have another number, are too short for a number, have another kind, and pass.
         let mut other_kind = marked(60, passes);
         other_kind[13] = 0xb6;
         for frame in [marked(60, stays), frame(59), other_kind, marked(60, passes)] {

@@ -1,9 +1,10 @@
-//! Bounds on received messages: one that would become far larger in memory than on the wire is refused
-//! before it is decoded.
+//! Bounds on received messages. A message that would become far larger in memory than on the wire is
+//! refused before it is decoded.
 //!
-//! An empty message inside another one takes two bytes on the wire, and hundreds once it is decoded: 40 MB of them
-//! become 12 GB. Protobuf's wire format is scanned without its schema, which takes no memory and reads each byte at
-//! most once. Clients and servers that are generated with [`BoundedCodec`] as their codec do this.
+//! An empty message inside another message takes two bytes on the wire, and hundreds after decoding: 40 MB of them
+//! become 12 GB. The decoder first scans Protobuf's wire format without its schema. The scan takes no memory and reads
+//! each byte at most once. Clients and servers that are generated with [`BoundedCodec`] as their codec use these
+//! bounds.
 
 use std::marker::PhantomData;
 
@@ -13,7 +14,7 @@ use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder};
 use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
-/// The codec with which a generated client and server read and write messages.
+/// The codec with which a generated client or server reads and writes messages.
 #[derive(Debug, Clone)]
 pub struct BoundedCodec<T, U>(PhantomData<fn(T) -> U>);
 
@@ -42,7 +43,7 @@ where
     }
 }
 
-/// Decodes messages that do not have too many fields.
+/// A decoder that refuses messages with too many fields.
 #[derive(Debug)]
 pub struct BoundedDecoder<U>(ProstDecoder<U>);
 
@@ -52,7 +53,7 @@ impl<U: Bounded + Message + Default> Decoder for BoundedDecoder<U> {
 
     fn decode(&mut self, bytes: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
         use prost::bytes::Buf;
-        // This is the whole message: tonic hands out messages in one piece.
+        // The buffer has the whole message, because tonic passes messages in one piece.
         if has_more_fields_than(U::MOST_FIELDS, bytes.chunk()) {
             let most = U::MOST_FIELDS;
             return Err(Status::resource_exhausted(format!(
@@ -63,14 +64,14 @@ impl<U: Bounded + Message + Default> Decoder for BoundedDecoder<U> {
     }
 }
 
-/// A message with a limit on its fields, including those of nested messages.
-/// Each field takes at most some 300 bytes of memory besides its bytes on the wire.
+/// A message with a limit on the number of its fields, including the fields of nested messages. Each
+/// field takes at most about 300 bytes of memory besides its bytes on the wire.
 pub trait Bounded {
-    /// The most fields.
+    /// The highest number of fields.
     const MOST_FIELDS: usize;
 }
 
-/// Sets the most fields of each of these messages.
+/// Sets the highest number of fields of each of these messages.
 #[macro_export]
 macro_rules! bounded {
     ($most:expr; $($message:ty),+ $(,)?) => {
@@ -80,9 +81,8 @@ macro_rules! bounded {
     };
 }
 
-/// Returns true if an encoded message has more than `most` fields.
-/// Strings and bytes are scanned like messages, since they look alike; malformed data counts as far as a decoder would
-/// get.
+/// Returns true if an encoded message has more than `most` fields. Strings and bytes are scanned like
+/// messages, because they look alike on the wire. Malformed data counts up to the place where a decoder would stop.
 fn has_more_fields_than(most: usize, message: &[u8]) -> bool {
     // A field takes at least two bytes, so most messages need not be scanned.
     if message.len() / 2 <= most {
@@ -92,13 +92,13 @@ fn has_more_fields_than(most: usize, message: &[u8]) -> bool {
     count(message, &mut left, DEPTH).is_err()
 }
 
-/// The deepest nesting that a decoder follows.
+/// The deepest nesting that a decoder accepts.
 const DEPTH: usize = 100;
 
-/// There are more fields than allowed.
+/// The error that a message has more fields than allowed.
 struct TooMany;
 
-/// Subtracts a message's fields, and those of nested messages, from `left`.
+/// Subtracts the number of a message's fields, and of the fields of nested messages, from `left`.
 fn count(mut message: &[u8], left: &mut usize, depth: usize) -> Result<(), TooMany> {
     while !message.is_empty() {
         let Some(content) = next_field(&mut message) else { return Ok(()) };
@@ -110,21 +110,21 @@ fn count(mut message: &[u8], left: &mut usize, depth: usize) -> Result<(), TooMa
     Ok(())
 }
 
-/// The content of the next field, empty for a number; `None` where a decoder stops.
+/// Returns the content of the next field, which is empty for a number; `None` where a decoder stops.
 fn next_field<'a>(message: &mut &'a [u8]) -> Option<&'a [u8]> {
     let key = loop {
         let key = decode_varint(message).ok()?;
-        // The beginning or end of a group, which our messages do not have: a decoder skips its content.
+        // The key is the beginning or end of a group. Our messages have no groups, and a decoder skips their content.
         if !matches!(key & 7, 3 | 4) {
             break key;
         }
     };
-    // No field has the number 0; so a program's binary, which has many zeros, does not count.
+    // No field has the number 0. So a program's binary, which has many zeros, does not count as fields.
     if key >> 3 == 0 {
         return None;
     }
     let length = match key & 7 {
-        // A varint.
+        // The field is a varint.
         0 => {
             decode_varint(message).ok()?;
             0
@@ -149,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    /// A message that can hold anything: messages one level deep, and bytes.
+    /// A message that can represent any content: nested messages, and bytes.
     #[derive(Clone, PartialEq, Message)]
     struct Tree {
         #[prost(message, repeated, tag = "1")]

@@ -1,4 +1,4 @@
-//! Separate limits for the size of requests: most are small, a few large.
+//! Separate limits for small and large requests: most requests are small, and a few are large.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -14,16 +14,16 @@ use tonic::codegen::{BoxFuture, Service};
 /// The size class of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// Like most requests.
+    /// The size of most requests.
     Small,
-    /// Like the few large ones.
+    /// The size of the few large requests.
     Large,
 }
 
 type Sort = dyn Fn(&Request<Body>) -> Result<Size, Status> + Send + Sync;
 
-/// One service with two limits, for large and for small requests.
-/// A request's class is determined before its message is read.
+/// One service with two limits, for small and for large requests. The class of a request is
+/// determined before its message is read.
 #[derive(Clone)]
 pub struct BySize<S> {
     small: S,
@@ -32,7 +32,8 @@ pub struct BySize<S> {
 }
 
 impl<S> BySize<S> {
-    /// `sort` determines which of both services answers a request; an error is the answer.
+    /// Creates the service. `sort` determines which of both services answers a request; if it returns an
+    /// error, the error is the answer.
     pub fn new(
         small: S,
         large: S,
@@ -76,7 +77,7 @@ where
     }
 }
 
-/// The method that a request calls; `None`: it is not for the service `name`.
+/// Returns the method that a request calls; `None` if the request is not for the service `name`.
 pub fn method<'r>(request: &'r Request<Body>, name: &str) -> Option<&'r str> {
     request.uri().path().strip_prefix('/')?.strip_prefix(name)?.strip_prefix('/')
 }

@@ -13,13 +13,13 @@ use tonic::transport::server::Connected;
 use crate::connection_limit::Permit;
 use crate::names::Names;
 
-/// The time limit for a client's first bytes, which show that it uses HTTP/2; after these the protocol
-/// itself detects a lost client.
+/// The time limit for a client's first bytes, which show that it uses HTTP/2. After these bytes,
+/// HTTP/2 itself detects a lost client.
 const PREFACE_PATIENCE: Duration = Duration::from_secs(10);
-/// The number of these bytes.
+/// The number of bytes with which every HTTP/2 client begins.
 const PREFACE_BYTES: usize = 24;
 
-/// TCP, with TLS or without.
+/// A TCP stream, with TLS or without.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
@@ -28,9 +28,9 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 pub struct Connection {
     stream: Box<dyn Stream>,
     peer: Peer,
-    /// `Some` until the client has shown that it uses HTTP/2.
+    /// The state of the HTTP/2 preface; `None` after the client has sent all of it.
     preface: Option<Preface>,
-    /// Becomes free when this is dropped.
+    /// The connection's permit. Dropping it makes room for another connection.
     _place: Permit,
 }
 
@@ -47,26 +47,26 @@ impl Connection {
     }
 }
 
-/// The other end of a [`Connection`]. A service finds it among a request's extensions.
+/// The other end of a [`Connection`]. A service finds it in a request's extensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
     address: SocketAddr,
-    /// `None`: the connection is plain text, without certificates.
+    /// The names in the peer's certificate; `None` if the connection is plain text, without certificates.
     names: Option<Names>,
 }
 
 impl Peer {
-    /// `names` are from a verified certificate.
+    /// Creates a peer. `names` must be from a verified certificate.
     pub(crate) fn new(address: SocketAddr, names: Option<Names>) -> Self {
         Self { address, names }
     }
 
-    /// Its address.
+    /// Returns the peer's address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The names in its certificate; `None` if the connection is plain text.
+    /// Returns the names in the peer's certificate; `None` if the connection is plain text.
     pub fn names(&self) -> Option<&Names> {
         self.names.as_ref()
     }

@@ -1,4 +1,4 @@
-//! The number of connections for which a server has room.
+//! The limit on a server's connections.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
-/// Room for up to `most` connections.
-/// One address gets at most half of it: a client that opens as many as it can must not shut out the others.
+/// A limit of `most` connections. One address gets at most half of them, so that a client that opens
+/// as many as it can does not block the others.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionLimit {
     most: usize,
@@ -20,7 +20,7 @@ struct Taken {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// One connection's place, free again when it is dropped.
+/// A permit for one connection. Dropping it makes room for another connection.
 #[derive(Debug)]
 pub(crate) struct Permit {
     address: IpAddr,
@@ -32,7 +32,7 @@ impl ConnectionLimit {
         Self { most, taken: Arc::default() }
     }
 
-    /// Takes a place for a connection from this address if one is free.
+    /// Takes a permit for a connection from this address; `None` if a limit is reached.
     pub(crate) fn take(&self, address: IpAddr) -> Option<Permit> {
         let mut taken = locked(&self.taken);
         let of_address = taken.by_address.get(&address).copied().unwrap_or_default();

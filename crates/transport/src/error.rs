@@ -13,9 +13,9 @@ pub enum ConnectError {
     Unreachable {
         /// The kind of server.
         service: Service,
-        /// Its address.
+        /// The server's address.
         address: String,
-        /// The error on the way.
+        /// The last error of the attempt.
         reason: String,
     },
     /// This process has no file descriptor left, so it cannot open a connection to any address.
@@ -27,19 +27,19 @@ pub enum ConnectError {
     NoDescriptor {
         /// The kind of server.
         service: Service,
-        /// Its address.
+        /// The server's address.
         address: String,
-        /// The system's words.
+        /// The system's message.
         reason: String,
     },
-    /// One side does not trust the other, or does not understand it.
+    /// One side does not trust the other side, or cannot interpret its messages.
     #[error("the {service} at {address} cannot be talked to: {reason}")]
     NoTrust {
         /// The kind of server.
         service: Service,
-        /// Its address.
+        /// The server's address.
         address: String,
-        /// Which side does not trust the other, why, and what to do.
+        /// The side that does not trust the other, the reason, and the remedy.
         reason: String,
     },
 }

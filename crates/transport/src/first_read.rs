@@ -1,8 +1,9 @@
 //! The first bytes that the other side of a connection sends.
 //!
-//! In TLS 1.3 a client is done with the handshake before the server has checked its certificate: a refusal is the first
-//! thing that it reads. A server of HTTP/2 that accepts the client sends something first, too. So waiting for the first
-//! bytes shows which of the two it is; otherwise some later request would fail with a broken connection.
+//! In TLS 1.3, a client has finished the handshake before the server has checked the client's certificate. If the
+//! server refuses the certificate, the refusal is the first thing that the client reads. If the server accepts it, an
+//! HTTP/2 server also sends something first. So the client waits for the first bytes to learn the outcome. Otherwise a
+//! later request would fail with a broken connection.
 
 use std::io;
 use std::pin::Pin;
@@ -12,10 +13,10 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 
-/// The first byte of a TLS record with an alert. No HTTP/2 frame with which a server may begin has it.
+/// The first byte of a TLS record with an alert. A server's first HTTP/2 frame never begins with it.
 const TLS_ALERT: u8 = 0x15;
 
-/// The other side answers plain text in TLS.
+/// The error that the other side answers a plain-text connection in TLS.
 #[derive(Debug, Error)]
 #[error("it demands TLS: give --tls-ca, --tls-cert and --tls-key")]
 pub(crate) struct DemandsTls;
@@ -23,7 +24,7 @@ pub(crate) struct DemandsTls;
 /// A connection that reports the outcome of its first read.
 pub(crate) struct FirstRead<S> {
     stream: S,
-    /// `Some` until the outcome was reported.
+    /// The channel for the outcome; `None` after the outcome was reported.
     tell: Option<oneshot::Sender<io::Result<()>>>,
 }
 
@@ -32,7 +33,7 @@ impl<S> FirstRead<S> {
         Self { stream, tell }
     }
 
-    /// Reports the outcome of the first read, and passes it on.
+    /// Reports the outcome of the first read, and returns it to the reader.
     fn told(&mut self, read: io::Result<u8>) -> io::Result<()> {
         let Some(tell) = self.tell.take() else { return read.map(drop) };
         let (answer, outcome) = match read {
@@ -46,7 +47,7 @@ impl<S> FirstRead<S> {
                 (Err(error), Err(copy))
             }
         };
-        // The receiver may be gone.
+        // The receiver may already be dropped.
         let _ = tell.send(answer);
         outcome
     }

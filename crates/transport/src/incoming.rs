@@ -17,20 +17,19 @@ use crate::connection::{Connection, Peer};
 use crate::connection_limit::{ConnectionLimit, Permit};
 use crate::tls::ServerTls;
 
-/// The pause after an error in accepting, such as a lack of file descriptors.
+/// The pause after a failed accept, for example because no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Accepted connections that may wait to be taken.
+/// Accepted connections that may wait until the server takes them.
 const BACKLOG: usize = 16;
 
-/// Clients that may be in the handshake at once.
-/// A further client replaces the one that has been in it for the longest: a client that never finishes must not keep
-/// out others.
+/// Clients that may be in the handshake at the same time. A further client replaces the client that
+/// has been in the handshake for the longest time, so that clients that never finish cannot block others.
 const MAX_HANDSHAKES: usize = 64;
 
-/// The connections that clients open, at most `most` at a time, and half as many from one address. With
-/// `tls` these are the connections on which both sides have accepted each other; a few more may be in the handshake.
-/// The log says why a client is refused. A connection on which nothing is sent at first is closed. Ends when the stream
-/// is dropped.
+/// Returns the connections that clients open: at most `most` at a time, and half as many from one
+/// address. With `tls`, these are the connections on which both sides have accepted each other; a few more may be in
+/// the handshake. The log has the reason for each refusal. If a client does not send its first bytes in time, its
+/// connection is closed. The task ends when the stream is dropped.
 ///
 /// Must be called in a tokio runtime.
 pub fn incoming(
@@ -71,7 +70,7 @@ async fn accept(
             longest.abort();
         }
         let (door, accepted) = (Arc::clone(door), accepted.clone());
-        // In a task of its own: a client that is slow in the handshake must not delay the others.
+        // Each handshake has its own task, so that a slow client does not delay the others.
         let opening = tokio::spawn(async move {
             if let Some(connection) = door.open(stream, address).await {
                 // An error means that the server stops.
@@ -82,17 +81,18 @@ async fn accept(
     }
 }
 
-/// Decides which clients are let in.
+/// Decides which clients may connect.
 struct Door {
     tls: Option<ServerTls>,
     limit: ConnectionLimit,
-    /// One line stands for many refusals: a client in a loop must not fill the log.
+    /// True after a refusal until the next accepted connection. Only the first refusal is logged, so that
+    /// a client that retries in a loop does not fill the log.
     refusing: AtomicBool,
 }
 
 impl Door {
     async fn open(&self, stream: TcpStream, address: SocketAddr) -> Option<Connection> {
-        // Answers are small, and clients wait for them.
+        // Answers are small and clients wait for them, so packets must not be delayed.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%address, %error, "small packets may be late");
         }

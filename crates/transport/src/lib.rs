@@ -1,19 +1,19 @@
-//! Connections between servers (the controller, a parameter server) and their clients: TCP, with mutual
-//! TLS or in plain text.
+//! Connections between servers (the controller, a parameter server) and their clients: TCP, with
+//! mutual TLS or in plain text.
 //!
-//! With TLS both sides show a certificate, and each trusts only certificates that its CA has signed. A server learns
-//! the names in its caller's certificate ([`Peer`]) and decides the rights of each name. Only TLS 1.3 is supported,
-//! without resumption: every connection is verified again. A process does not even load a certificate from its file
-//! that the other side could not trust.
+//! With TLS, both sides show a certificate, and each side trusts only certificates that its CA has signed. A server
+//! reads the names in its client's certificate ([`Peer`]) and decides the rights of each name. Only TLS 1.3 is
+//! supported, without resumption, so every connection is verified again. A process refuses to load a certificate that
+//! the other side could not trust.
 //!
-//! TLS needs the feature `tls`, which the binary has; `make demo`, all in one process, does without it. Without the
-//! feature [`ClientTls`] and [`ServerTls`] have no values and cannot be made: code that needs TLS does not compile,
-//! rather than communicate in plain text.
+//! TLS needs the feature `tls`, which the binary has. `make demo`, which runs in one process, works without it. Without
+//! the feature, [`ClientTls`] and [`ServerTls`] have no values. Code that needs TLS therefore does not compile, and
+//! cannot communicate in plain text by mistake.
 //!
-//! Everything that comes in is bounded before it is trusted: the number of connections and how long they may be silent
-//! ([`incoming`]), the size of a request ([`BySize`]), and how much larger it may become in memory ([`BoundedCodec`]).
+//! All input is limited before it is trusted: the number of connections and the time for which they may be silent
+//! ([`incoming`]), the size of a request ([`BySize`]), and the growth of a request in memory ([`BoundedCodec`]).
 //!
-//! Every problem with certificates is reported on both sides in a sentence that says what to do.
+//! Both sides report every problem with certificates in a sentence that names the remedy.
 
 mod bounded;
 mod by_size;

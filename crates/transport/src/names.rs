@@ -3,11 +3,11 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-/// The DNS names (subject alternative names) of a certificate, displayed as a list.
+/// The DNS names (subject alternative names) of a certificate. They are displayed as a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Names(Arc<[String]>);
 
-/// The certificate belongs to another host.
+/// The error that a certificate belongs to another host.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "the certificate that was shown is for {names}, not for host {host:?}: give the agent its own host's \
@@ -24,10 +24,10 @@ impl Names {
         self.0.iter().any(|own| own == name)
     }
 
-    /// Checks that the holder of the certificate may act for a host.
+    /// Checks that the owner of the certificate may act for a host.
     ///
     /// # Errors
-    /// [`NotItsHost`]
+    /// [`NotItsHost`] if the certificate does not have the host's name.
     pub fn check_host(&self, host: &str) -> Result<(), NotItsHost> {
         if self.contains(host) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! A server, as its clients reach it.
+//! A client's description of a server: its address, and how to connect to it.
 
 use std::io;
 use std::sync::Arc;
@@ -20,31 +20,31 @@ use crate::first_read::{DemandsTls, FirstRead};
 use crate::service::Service;
 use crate::tls::ClientTls;
 
-/// A server somewhere, as its clients reach it.
+/// A server with the settings with which its clients connect.
 #[derive(Debug, Clone)]
 pub struct Remote {
     service: Service,
     /// `host:port`.
     address: String,
-    /// The host for which the server's certificate has to be.
+    /// The host name or address that the server's certificate must have.
     host: String,
     endpoint: Endpoint,
     tls: Option<ClientTls>,
 }
 
 impl Remote {
-    /// The controller at `host:port`; without `tls` connections are plain text.
+    /// Describes the controller at `host:port`. Without `tls`, connections are plain text.
     ///
     /// # Errors
-    /// [`ConnectError::BadAddress`].
+    /// [`ConnectError::BadAddress`] if `address` is not `host:port`.
     pub fn controller(address: &str, tls: Option<ClientTls>) -> Result<Self, ConnectError> {
         Self::new(Service::Controller, address, tls)
     }
 
-    /// The parameter server at `host:port`; without `tls` connections are plain text.
+    /// Describes the parameter server at `host:port`. Without `tls`, connections are plain text.
     ///
     /// # Errors
-    /// [`ConnectError::BadAddress`].
+    /// [`ConnectError::BadAddress`] if `address` is not `host:port`.
     pub fn parameter_server(address: &str, tls: Option<ClientTls>) -> Result<Self, ConnectError> {
         Self::new(Service::ParameterServer, address, tls)
     }
@@ -68,23 +68,23 @@ impl Remote {
         Ok(Self { service, address: address.to_owned(), host, endpoint, tls })
     }
 
-    /// The server's address, `host:port`.
+    /// Returns the server's address, `host:port`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The TLS identity of its clients; `None`: connections are plain text.
+    /// Returns the TLS identity of its clients; `None` if connections are plain text.
     pub fn tls(&self) -> Option<&ClientTls> {
         self.tls.as_ref()
     }
 
-    /// Opens a connection to the server, on which both sides have accepted each other.
+    /// Opens a connection to the server. Both sides have accepted each other when it returns.
     ///
     /// # Errors
-    /// [`ConnectError`]: the server does not answer, or one side does not trust the other.
+    /// [`ConnectError`] if the server does not answer, or if one side does not trust the other.
     pub async fn connect(&self) -> Result<Channel, ConnectError> {
         let (tell, first_read) = oneshot::channel();
-        // Only the first connection is waited for: the channel takes care of later ones.
+        // Only the first connection reports its first read, because the channel handles later connections itself.
         let tell = Arc::new(Mutex::new(Some(tell)));
         let dial = self.clone();
         let connector = service_fn(move |_: Uri| {
@@ -114,7 +114,8 @@ impl Remote {
         })
     }
 
-    /// Opens a TCP connection. A problem with the name is reported before one with the server.
+    /// Opens a TCP connection. Reports a problem with the host name separately from a problem with the
+    /// server.
     async fn dial(&self) -> io::Result<TcpStream> {
         let patience = self.service.patience().connect / 2;
         let unresolved = |reason: String| {
@@ -129,11 +130,11 @@ impl Remote {
         TcpStream::connect(&addresses[..]).await
     }
 
-    /// When the certificate that the server shows now expires, in seconds since 1970; `None` in plain text.
-    /// Opens a connection of its own.
+    /// Returns the time at which the server's present certificate expires, in seconds since 1970; `None`
+    /// in plain text. Opens a separate connection for this.
     ///
     /// # Errors
-    /// [`ConnectError`]: the server does not answer, or its certificate cannot be trusted.
+    /// [`ConnectError`] if the server does not answer, or if its certificate cannot be trusted.
     pub async fn served_certificate_expires(&self) -> Result<Option<u64>, ConnectError> {
         let Some(tls) = &self.tls else { return Ok(None) };
         let patience = self.service.patience().connect;
@@ -167,7 +168,7 @@ impl Remote {
     }
 }
 
-/// Returns true if this process, or its machine, has no file descriptor left.
+/// Returns true if this process or its machine has no file descriptor left.
 fn is_lack_of_descriptors(error: &(dyn std::error::Error + 'static)) -> bool {
     let errno = carried::<io::Error>(error).and_then(Errno::from_io_error);
     matches!(errno, Some(Errno::MFILE | Errno::NFILE))

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// The kind of server at the other end, for errors and the options that they mention.
+/// The kind of server at the other end, for errors and for the options that they name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Service {
     /// The controller.
@@ -10,20 +10,21 @@ pub enum Service {
     ParameterServer,
 }
 
-/// Time for which a client waits for its server.
+/// The times for which a client waits for its server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
-    /// A server that does not accept a connection for this long is not there.
+    /// The time within which a server must accept a connection.
     pub(crate) connect: Duration,
-    /// A connection on which nothing comes for this long, while an answer is awaited, is pinged.
+    /// The time after which the client sends a ping, if it waits for an answer and receives nothing.
     pub(crate) silence: Duration,
     /// The time without a reply to the ping after which the sender closes the connection.
     pub(crate) answer: Duration,
 }
 
 impl Service {
-    /// A controller that is away is noticed soon, since its hosts can continue without it. For a parameter
-    /// server a broken connection means that a worker leaves.
+    /// Returns the times for a kind of server. The times for a controller are short, because its hosts
+    /// can continue without it. The times for a parameter server are long, because a broken connection means that a
+    /// worker leaves.
     pub(crate) fn patience(self) -> Patience {
         let (connect, silence, answer) = match self {
             Self::Controller => (2000, 1000, 1500),
@@ -33,13 +34,13 @@ impl Service {
         Patience { connect, silence, answer }
     }
 
-    /// Returns the time without an answer to a ping after which a client closes its connection.
-    /// A server that stood still for less has lost no client.
+    /// Returns the time without an answer to a ping after which a client closes its connection. A server
+    /// that stood still for less than this time has lost no client.
     pub fn answer_patience(self) -> Duration {
         self.patience().answer
     }
 
-    /// The option that gives its address to clients.
+    /// Returns the option by which clients get the server's address.
     pub(crate) fn option(self) -> &'static str {
         match self {
             Self::Controller => "--controller",

@@ -1,38 +1,38 @@
-//! Detects that this process itself stood still or had no network: it was stopped, had no processor for
-//! long, or lost its connections.
+//! Detects that this process itself stood still or had no network: it was stopped, had no processor
+//! for a long time, or lost its connections.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A time during which this process could not hear anybody.
+/// A period in which this process could not receive messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standstill {
-    /// The last beat before it.
+    /// The time of the last beat before the standstill.
     pub from: Instant,
-    /// While it lasts, the time at which it was asked for.
+    /// The end of the standstill; if it still lasts, the time of the request.
     pub to: Instant,
 }
 
-/// Distinguishes a standstill of this process from the silence of its peers.
-/// During a standstill the process receives nothing, and after it the peers have closed their connections.
+/// Distinguishes a standstill of this process from the silence of its peers. During a standstill, the
+/// process receives nothing, and afterwards its peers have closed their connections.
 #[derive(Debug)]
 pub struct StandstillDetector {
-    /// A standstill is this long without a beat.
+    /// The shortest time without a beat that is a standstill.
     least: Duration,
     last: Instant,
     standstill: Option<Standstill>,
 }
 
 impl StandstillDetector {
-    /// Makes the detector of a process that starts.
-    /// A time of `least` without a [`beat`](Self::beat) is a standstill.
+    /// Creates the detector of a process that starts. A time of `least` without a [`beat`](Self::beat) is
+    /// a standstill.
     pub fn new(least: Duration, now: Instant) -> Self {
         Self { least, last: now, standstill: None }
     }
 
-    /// Notes that the process is running, and receives messages or expects none.
-    /// Returns the standstill that this ends, if any.
+    /// Notes that the process is running, and that it receives messages or expects none. Returns the
+    /// standstill that this beat ends, if any.
     pub fn beat(&mut self, now: Instant) -> Option<Standstill> {
         let over = (!self.is_steady(now)).then_some(Standstill { from: self.last, to: now });
         self.standstill = over.or(self.standstill);
@@ -40,12 +40,13 @@ impl StandstillDetector {
         over
     }
 
-    /// Returns true if the process is not standing still.
+    /// Returns true if the process is not in a standstill.
     pub fn is_steady(&self, now: Instant) -> bool {
         now.duration_since(self.last) < self.least
     }
 
-    /// The last standstill, which may still last: the caller may be the first to run after it.
+    /// Returns the last standstill. It may still last, because the caller may be the first code that runs
+    /// after it.
     pub fn standstill(&self, now: Instant) -> Option<Standstill> {
         match self.is_steady(now) {
             true => self.standstill,

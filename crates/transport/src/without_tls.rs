@@ -1,5 +1,6 @@
-//! Replaces `tls` without that feature: the same types, so that code that only passes them on need not
-//! check the feature, but without values. Nothing here is ever called.
+//! Replaces the module `tls` if the feature `tls` is off.
+//! The types are the same but have no values, so that code that only passes them on need not check the feature. No
+//! function here is ever called.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -11,12 +12,12 @@ use tokio::net::TcpStream;
 use crate::connection::{Peer, Stream};
 use crate::service::Service;
 
-/// A client's TLS identity; without the feature `tls` there is none.
+/// A client's TLS identity. Without the feature `tls`, it has no values.
 #[derive(Debug, Clone)]
 pub struct ClientTls(Infallible);
 
 impl ClientTls {
-    /// When the certificate expires, in seconds since 1970.
+    /// Returns the time at which the certificate expires, in seconds since 1970.
     pub fn expires(&self) -> Option<u64> {
         match self.0 {}
     }
@@ -38,7 +39,7 @@ impl ClientTls {
     }
 }
 
-/// A server's TLS identity; without the feature `tls` there is none.
+/// A server's TLS identity. Without the feature `tls`, it has no values.
 #[derive(Debug, Clone)]
 pub struct ServerTls(Infallible);
 

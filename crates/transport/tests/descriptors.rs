@@ -1,5 +1,5 @@
-//! A process without file descriptors.
-//! It has a program of its own, since the limit is that of all its threads.
+//! A process without file descriptors. The test has its own program, because the limit applies to all
+//! threads of a process.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! The files that are accepted, at the start and when they are read again.
+//! The certificate files that a process accepts at the start and at a reload.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod ca;

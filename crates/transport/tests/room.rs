@@ -1,4 +1,4 @@
-//! The number of connections for which a server has room, and how long it waits for a silent one.
+//! The limit on a server's connections, and on the time of a silent client.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -21,10 +21,10 @@ async fn one_address_gets_half_of_the_room() {
     let _first = TcpStream::connect(address).await.unwrap();
     let mut second = TcpStream::connect(address).await.unwrap();
     let held = [connections.next().await, connections.next().await];
-    // There is no more room for this address: the connection is closed without a message.
+    // This address has no connection left, so the server closes the connection without a message.
     let mut third = TcpStream::connect(address).await.unwrap();
     assert_eq!(third.read(&mut [0; 1]).await.unwrap(), 0);
-    // One goes, and there is room again.
+    // One connection ends, so that the server accepts another.
     drop(held);
     assert_eq!(second.read(&mut [0; 1]).await.unwrap(), 0);
     let _fourth = TcpStream::connect(address).await.unwrap();
@@ -43,7 +43,7 @@ async fn a_client_that_says_nothing_is_closed() {
         let mut client = TcpStream::connect(address).await.unwrap();
         client.write_all(said).await.unwrap();
         let mut answer = Vec::new();
-        // Either its end, or a reset.
+        // The connection ends properly or by a reset.
         let _ = client.read_to_end(&mut answer).await;
     }
 }

@@ -1,5 +1,5 @@
-//! Tests trust between peers, and the errors of refused peers: real connections, with
-//! certificates of a test CA.
+//! Tests of trust between peers, and of the errors that refused peers get. The connections are real,
+//! with certificates of a test CA.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod ca;
@@ -19,12 +19,12 @@ use tributary_transport::{ClientTls, ConnectError, Remote, ServerTls, incoming};
 
 use ca::{Ca, controller_at, days, host, long_ago};
 
-/// A gRPC server without services.
+/// Starts a gRPC server without services.
 async fn serve(tls: Option<ServerTls>) -> SocketAddr {
     serve_most(tls, 1024).await
 }
 
-/// Starts a server with room for `most` connections.
+/// Starts a server that accepts up to `most` connections.
 async fn serve_most(tls: Option<ServerTls>, most: usize) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -40,9 +40,9 @@ async fn connect(address: SocketAddr, tls: Option<ClientTls>) -> Result<(), Conn
     Remote::controller(&address.to_string(), tls).unwrap().connect().await.map(drop)
 }
 
-/// Checks that trust is refused, with each of `words` in the error.
+/// Checks that one side refuses the other, and that the error contains each of `words`.
 async fn distrusted(address: SocketAddr, tls: Option<ClientTls>, words: &[&str]) {
-    // Again and again: the error must not depend on which side is faster.
+    // The attempt is repeated, because the error must not depend on which side is faster.
     for _ in 0..10 {
         let error = connect(address, tls.clone()).await.unwrap_err();
         assert!(matches!(error, ConnectError::NoTrust { .. }), "{error}");
@@ -63,7 +63,7 @@ async fn who_has_certificates_of_one_ca_can_talk() {
 async fn certificates_of_another_ca_are_not_believed() {
     let (ca, other) = (Ca::new(), Ca::new());
     let address = serve(Some(ca.controller())).await;
-    // A host that also trusts the controller's CA, but whose own certificate is from another one.
+    // The host also trusts the controller's CA, but its own certificate is from another CA.
     let mut files = other.files("stranger", &host("w0"), days(5));
     files.ca = other.path("both.crt");
     let both = [&ca, &other].map(|ca| fs::read_to_string(ca.path("ca.crt")).unwrap());
@@ -83,7 +83,7 @@ async fn certificates_that_expire_meanwhile_are_not_believed() {
     assert!(said.contains("CertificateExpired"), "{said}");
     let old = ca.files("controller", &controller_at("127.0.0.1"), long_ago());
     distrusted(raw::serve(&old, 0).await, Some(ca.host("w0")), &["its certificate has expired"]).await;
-    // For a server whose clock is a month ahead, the client's certificate has expired.
+    // The server's clock is a month ahead, so for this server the client's certificate has expired.
     let good = ca.files("controller", &controller_at("127.0.0.1"), days(5));
     distrusted(raw::serve(&good, 30).await, Some(ca.host("w0")), &["w0.crt", "has expired"]).await;
 }
@@ -122,7 +122,7 @@ async fn nobody_gets_in_without_a_certificate() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_says_nothing_does_not_keep_others_waiting() {
     let ca = Ca::new();
-    // Many more than there is room for, and than may be in the handshake.
+    // There are many more clients than the limit allows, and than may be in the handshake.
     let address = serve_most(Some(ca.controller()), 4).await;
     let mut silent = Vec::new();
     for _ in 0..200 {
@@ -149,6 +149,6 @@ fn a_name_that_leads_nowhere_is_said() {
     assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
     let error = error.to_string();
     assert!(error.contains("the name \"no-such-host.invalid\" leads to no address"), "{error}");
-    // Where no resolver answers, the system keeps asking for a while.
+    // If no resolver answers, the system keeps retrying for some time.
     runtime.shutdown_background();
 }

@@ -1,4 +1,4 @@
-//! The thread that sends probes out of a host's interface and receives those that come in.
+//! The thread that sends probes out of a host's interface and receives incoming probes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,29 +17,31 @@ use crate::error::AgentError;
 
 const FRAMES: Token = Token(0);
 const STOP: Token = Token(1);
-/// Received probes that may wait in the queue; a full queue means that another host floods this one.
+/// Received probes that may wait in the queue. A full queue means that another host floods this host
+/// with probes.
 const HEARD: usize = 64;
 /// The most frames that the thread reads between two checks of the clock.
 const FRAMES_PER_ROUND: usize = 64;
 
-/// The probes that the controller wants of a host.
+/// The probes that the controller requests from a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WantedProbes {
     probe: Probe,
-    /// Between two of them; not zero.
+    /// Time between two short probes; not zero.
     pub(super) interval: Duration,
-    /// Between two long ones, and the length of their frames; `None`: none are wanted.
+    /// Time between two long probes, and the length of their frames in bytes; `None` if the controller
+    /// requests none.
     long: Option<(Duration, usize)>,
 }
 
 impl WantedProbes {
-    /// `None`: the controller wants none.
+    /// Returns the probes that the controller requests; `None` if it requests none.
     pub(super) fn of(welcome: &v1::Welcome) -> Option<Self> {
         let interval = |milliseconds: u32| {
             Some(Duration::from_millis(milliseconds.into())).filter(|interval| !interval.is_zero())
         };
         let node = u16::try_from(welcome.node).ok().and_then(NodeId::new)?;
-        // No job sends longer ones.
+        // A job's frames are never longer than this, so longer probes would test nothing useful.
         let bytes = (welcome.long_probe_bytes as usize).min(longest_frame(SliceWidth::WIDEST));
         Some(Self {
             // A host has only one port.
@@ -50,15 +52,15 @@ impl WantedProbes {
     }
 }
 
-/// A probe that has come in.
+/// A received probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HeardProbe {
     pub(super) probe: Probe,
-    /// The length of its frame.
+    /// The length of the probe's frame in bytes.
     pub(super) bytes: usize,
 }
 
-/// A thread that probes a cable. Dropping it ends the thread.
+/// A thread that sends and receives the probes of a cable. Dropping the `Prober` ends the thread.
 pub(super) struct Prober {
     heard: mpsc::Receiver<HeardProbe>,
     stop: Arc<AtomicBool>,
@@ -67,7 +69,7 @@ pub(super) struct Prober {
 }
 
 impl Prober {
-    /// Starts a thread that sends what is wanted.
+    /// Starts a thread that sends the probes that the controller requests.
     pub(super) fn start(cable: &Cable, wanted: WantedProbes) -> Result<Self, AgentError> {
         let poll = Poll::new().map_err(AgentError::system("create a poll"))?;
         let waker = Waker::new(poll.registry(), STOP).map_err(AgentError::system("create a waker"))?;
@@ -93,7 +95,7 @@ impl Prober {
         Ok(Self { heard, stop, waker, thread: Some(thread) })
     }
 
-    /// Waits for the next probe that comes in; `None`: the thread could not go on.
+    /// Waits for the next received probe; `None` if the thread has ended because of an error.
     pub(super) async fn hear(&mut self) -> Option<HeardProbe> {
         self.heard.recv().await
     }
@@ -102,7 +104,7 @@ impl Prober {
 impl Drop for Prober {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // If the waker fails, the thread notices at the next probe; it waits for nothing else.
+        // If the waker fails, the thread sees the stop flag when the next probe is due.
         let _ = self.waker.wake();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -119,7 +121,7 @@ struct Work {
     stop: Arc<AtomicBool>,
 }
 
-/// A frame that is sent again and again.
+/// A frame that the thread sends at regular intervals.
 struct Sequence {
     frame: Vec<u8>,
     interval: Duration,
@@ -149,7 +151,7 @@ impl Work {
         Ok(())
     }
 
-    /// Sends what is due at this time; returns how long it is until something is due again.
+    /// Sends the frames that are due at `now`. Returns the time until the next frame is due.
     fn send(&mut self, now: Instant) -> Result<Duration, AgentError> {
         let mut wait = Duration::MAX;
         for Sequence { frame, interval, due } in &mut self.sequences {
@@ -163,16 +165,17 @@ impl Work {
         Ok(wait)
     }
 
-    /// Takes the waiting frames, up to a limit; returns whether there may be more.
+    /// Reads the waiting frames, up to `FRAMES_PER_ROUND`; returns true if more frames may be waiting.
     fn listen(&mut self) -> Result<bool, AgentError> {
         for _ in 0..FRAMES_PER_ROUND {
             let Some(frame) = self.port.receive().map_err(AgentError::system("receive probes"))? else {
                 return Ok(false);
             };
-            // The host's own probe comes back if a cable leads back to its own interface: worth reporting, too.
+            // The host receives its own probe if the cable leads back to the host's interface. The controller needs
+            // that report, too.
             let bytes = frame.len();
             if let Ok(probe) = Probe::parse(frame) {
-                // Probes of a flood are lost if the queue is full.
+                // If the queue is full because of a flood, the probe is dropped.
                 let _ = self.tell.try_send(HeardProbe { probe, bytes });
             }
         }

@@ -1,4 +1,4 @@
-//! The condition of this host, reported to the controller so that people can ask it what is wrong.
+//! The condition of this host. The agent reports it to the controller, which shows it to operators.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -8,7 +8,7 @@ use tributary_transport::ClientTls;
 
 use super::config::AttendConfig;
 
-/// The host's present condition.
+/// Returns the host's present condition.
 pub(super) fn condition(config: &AttendConfig) -> v1::HostCondition {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     v1::HostCondition {

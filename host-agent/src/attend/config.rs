@@ -5,7 +5,7 @@ use tributary_wire::MacAddr;
 
 use crate::part::OpenPort;
 
-/// A daemon's attendance at its controller.
+/// Configuration of a daemon's session with its controller.
 #[derive(Clone)]
 pub struct AttendConfig {
     /// This host's name in the topology.
@@ -14,21 +14,21 @@ pub struct AttendConfig {
     pub controller: Remote,
     /// The daemon's version, as `tributary --version` prints it.
     pub version: String,
-    /// True if it can be the aggregation server of jobs.
+    /// True if the host can be the aggregation server of jobs.
     pub serves: bool,
-    /// True if it has training processes.
+    /// True if training processes run on the host.
     pub works: bool,
-    /// The interface that leads to this host's switch, whose settings are reported to the controller;
-    /// `None`: none are reported.
+    /// The interface that leads to this host's switch; the daemon reports its settings to the controller.
+    /// `None` reports no settings.
     pub interface: Option<String>,
-    /// The cable to this host's switch; `None`: it is not probed.
+    /// The cable to this host's switch; `None` if the daemon must not probe it.
     pub cable: Option<Cable>,
 }
 
-/// A host's cable.
+/// The cable between a host and its switch.
 #[derive(Clone)]
 pub struct Cable {
-    /// The address of the interface that it is plugged into.
+    /// The MAC address of the interface at this host's end of the cable.
     pub address: MacAddr,
     /// Opens a port that is used for [probes](tributary_wire::probe) only.
     pub open: OpenPort,

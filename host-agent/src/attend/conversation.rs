@@ -1,4 +1,4 @@
-//! One stream between a daemon and its controller, from Hello to the end.
+//! One stream between a daemon and its controller, from the Hello message to the stream's end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,18 +21,18 @@ use super::duties::{Duties, Progress};
 
 /// Reports that may wait to be sent.
 const REPORTS: usize = 4;
-/// Time between two heartbeats, whether or not there is news.
+/// Longest time between two heartbeats. The daemon sends one earlier if its progress has changed.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// Time between two checks for news, unless probes are more frequent.
+/// Time between two checks for changes, unless probes are more frequent.
 const LOOK: Duration = Duration::from_millis(200);
-/// Time before a cable that cannot be probed is tried again.
+/// Least time between two attempts to start a prober.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Why a conversation is over.
+/// The reason why a conversation is over.
 pub(super) enum End {
-    /// The controller is not there, or not any more.
+    /// The controller is unreachable.
     Away(String),
-    /// The controller does not want this daemon, or one of the two does not trust the other: says which.
+    /// The controller refuses this daemon, or one side does not trust the other; the text names the side.
     Refused(String),
 }
 
@@ -75,12 +75,12 @@ pub(super) struct Conversation<'a> {
     heard: BTreeMap<Probe, usize>,
     /// The progress reported in the last heartbeat, and its time.
     said: (Progress, Instant),
-    /// When the host's condition was last reported.
+    /// The time at which the daemon last reported the host's condition.
     told: Option<Instant>,
 }
 
 impl<'a> Conversation<'a> {
-    /// Introduces this host, and waits for the controller's welcome.
+    /// Sends this host's Hello, and waits for the controller's welcome.
     pub(super) async fn begin(config: &'a AttendConfig, duties: &'a dyn Duties) -> Result<Self, End> {
         let mut client = ControllerClient::new(config.controller.connect().await?);
         let (reports, outgoing) = mpsc::channel(REPORTS);
@@ -104,8 +104,8 @@ impl<'a> Conversation<'a> {
         Ok(Self { config, duties, reports, orders, looks, probing, heard, said, told: None })
     }
 
-    /// Reports to the controller and carries out its orders until it is gone.
-    /// Returns the reason, and the probing, which goes on as long as it is kept.
+    /// Sends reports to the controller and carries out its orders until the stream ends. Returns the
+    /// reason, and the probing, which continues until the caller drops it.
     pub(super) async fn go_on(mut self) -> (End, Probing) {
         let end = self.talk().await;
         (end, self.probing)
@@ -116,7 +116,7 @@ impl<'a> Conversation<'a> {
             tokio::select! {
                 order = self.orders.message() => match order {
                     Ok(Some(v1::HostOrder { order: Some(order) })) => self.take(order),
-                    // An order that this version does not know.
+                    // This version does not know the order.
                     Ok(Some(v1::HostOrder { order: None })) => {
                         tracing::warn!("the controller wants something unknown: update this daemon");
                     }
@@ -144,7 +144,7 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// Sends a heartbeat if there is news or it is time.
+    /// Sends a heartbeat if the progress has changed, probes have arrived, or a heartbeat is due.
     async fn report(&mut self) {
         self.probing.keep_up(self.config);
         let progress = self.duties.progress().await;
@@ -172,12 +172,12 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// The probes of this host's cable.
+/// The prober of this host's cable, and the probes that the controller requests.
 pub(super) struct Probing {
-    /// The probes that the controller wants; `None` if it wants none.
+    /// The probes that the controller requests; `None` if it requests none.
     wanted: Option<WantedProbes>,
     prober: Option<Prober>,
-    /// When a prober was last started.
+    /// The time at which a prober was last started.
     tried: Option<Instant>,
 }
 
@@ -186,7 +186,7 @@ impl Probing {
         Self { wanted: WantedProbes::of(welcome), prober: None, tried: None }
     }
 
-    /// The interval at which to look for news.
+    /// Returns the interval at which the conversation checks for changes.
     fn looks(&self) -> Interval {
         let mut looks = interval(self.wanted.map_or(LOOK, |wanted| wanted.interval.min(LOOK)));
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -206,7 +206,8 @@ impl Probing {
         }
     }
 
-    /// Waits for the next probe that comes in; `None`: the prober has ended.
+    /// Waits for the next received probe; `None` if the prober has ended. Waits forever if no prober
+    /// runs.
     async fn hear(&mut self) -> Option<HeardProbe> {
         let Some(prober) = &mut self.prober else { return std::future::pending().await };
         let heard = prober.hear().await;

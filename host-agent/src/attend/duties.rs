@@ -1,4 +1,4 @@
-//! Duties of a daemon for its controller.
+//! The reports and orders that a daemon exchanges with its controller.
 
 use tributary_api::v1;
 
@@ -7,19 +7,19 @@ use crate::part::Servers;
 /// The state of a host's jobs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Progress {
-    /// Jobs of its training processes.
+    /// The jobs of the host's training processes.
     pub(crate) jobs: Vec<v1::JobProgress>,
-    /// Jobs that it serves.
+    /// The jobs that the host serves as aggregation server.
     pub(crate) served: Vec<v1::ServedJob>,
 }
 
-/// Duties of a daemon for its controller, and its reports to it.
+/// The part of a daemon that reports to the controller and carries out its orders.
 #[tonic::async_trait]
 pub(crate) trait Duties: Send + Sync + 'static {
-    /// The state of this host's jobs.
+    /// Returns the state of this host's jobs.
     async fn progress(&self) -> Progress;
 
-    /// Serves a job on this host.
+    /// Starts to serve a job on this host.
     fn serve(&self, job: &str, token: &[u8]);
 }
 
@@ -30,7 +30,7 @@ impl Duties for Servers {
     }
 
     fn serve(&self, job: &str, token: &[u8]) {
-        // The outcome is in the log.
+        // The server task logs the outcome.
         drop(Self::serve(self, job, token));
     }
 }

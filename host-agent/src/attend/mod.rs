@@ -1,9 +1,8 @@
-//! A host's daemon as the controller sees it: present, as long as it holds one
-//! stream to the controller.
+//! A daemon's session with the controller: one stream that stays open while the daemon runs.
 //!
-//! Over this stream the daemon introduces itself, reports what its training processes do and which cable probes it
-//! receives, and learns what to serve. While the controller is away, the daemon waits for it; if the controller refuses
-//! the daemon, it says why.
+//! Over this stream the daemon introduces its host, reports the progress of its training processes and the cable probes
+//! that it receives, and receives orders to serve jobs. While the controller is unreachable, the daemon retries. If one
+//! side refuses the other, the daemon logs the reason.
 
 mod cable;
 mod condition;
@@ -23,18 +22,18 @@ pub use config::{AttendConfig, Cable};
 use conversation::{Conversation, End};
 pub(crate) use duties::{Duties, Progress};
 
-/// The relation of a daemon to its controller.
+/// The state of a daemon's session with its controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
-    /// The controller does not answer, or has not yet.
+    /// The controller does not answer, or has not answered yet.
     Away,
     /// The controller has welcomed the daemon.
     Welcome,
-    /// One of the two refuses the other: says which, and why.
+    /// One side refuses the other. The text names the side and the reason.
     Refused(String),
 }
 
-/// The controller does not want this daemon, or one of the two does not trust the other.
+/// The controller refuses this daemon, or one side does not trust the other.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{reason}")]
 pub struct TurnedAway {
@@ -42,7 +41,7 @@ pub struct TurnedAway {
     pub reason: String,
 }
 
-/// A daemon's attendance. It ends when this is dropped.
+/// A daemon's session with its controller. Dropping it ends the session.
 #[derive(Debug)]
 pub struct Attendance {
     state: watch::Receiver<State>,
@@ -50,7 +49,8 @@ pub struct Attendance {
 }
 
 impl Attendance {
-    /// Attends from now on, and serves what the controller orders. Must be called in a tokio runtime.
+    /// Starts a session that serves the jobs that the controller orders. Must be called in a tokio
+    /// runtime.
     pub fn of_servers(config: AttendConfig, servers: Servers) -> Self {
         Self::start(config, Arc::new(servers))
     }
@@ -61,17 +61,18 @@ impl Attendance {
         Self { state, work }
     }
 
-    /// Waits until the controller has welcomed this daemon; while the controller is away, it keeps waiting.
+    /// Waits until the controller has welcomed this daemon. Keeps waiting while the controller is
+    /// unreachable.
     ///
     /// # Errors
-    /// [`TurnedAway`].
+    /// [`TurnedAway`] if the controller refuses this daemon, or if one side does not trust the other.
     pub async fn welcomed(&self) -> Result<(), TurnedAway> {
         let mut state = self.state.clone();
         let decided = state.wait_for(|state| *state != State::Away).await;
         match decided.as_deref() {
             Ok(State::Refused(reason)) => Err(TurnedAway { reason: reason.clone() }),
             Ok(State::Away | State::Welcome) => Ok(()),
-            // While this lives, only a panic can end it.
+            // The task runs until `self` is dropped, so only a panic can have closed the channel.
             Err(_) => {
                 Err(TurnedAway { reason: "the attendance has ended: this is a bug, please report it".into() })
             }
@@ -85,12 +86,13 @@ impl Drop for Attendance {
     }
 }
 
-/// Attends without end.
+/// Opens a stream to the controller, and opens it again after each end. Never returns.
 async fn attend(config: AttendConfig, duties: Arc<dyn Duties>, state: watch::Sender<State>) {
     let mut backoff = Backoff::default();
-    // The last logged reason: each reason is logged once, not once a second.
+    // The last logged reason. A reason is logged once and not at every attempt.
     let mut said = String::new();
-    // While the controller is unreachable, probes still tell the host's switch that it is alive.
+    // The probes of the last conversation continue while the controller is unreachable, because the host's switch uses
+    // them to detect that the host is alive.
     let mut probing = None;
     loop {
         let end = match Conversation::begin(&config, &*duties).await {

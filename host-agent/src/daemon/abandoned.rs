@@ -1,5 +1,5 @@
-//! Shared memory whose process ended before the agent had opened it.
-//! Its file would stay until the machine restarts.
+//! Removes shared memory whose process ended before the agent had opened it. Its file would otherwise
+//! stay until the machine restarts.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -19,12 +19,13 @@ pub(crate) struct Cleaner {
 }
 
 impl Cleaner {
-    /// Must be called in a tokio runtime.
+    /// Starts the cleaner's task and its first search. Must be called in a tokio runtime.
     pub(crate) fn start() -> Self {
         let look = Arc::new(Notify::new());
         look.notify_one();
         let told = Arc::clone(&look);
-        // One after the other, and on a thread of their own: other programs' files may be many.
+        // The searches run one after the other and on a blocking thread, because the folder may hold many files of
+        // other programs.
         let task = tokio::spawn(async move {
             loop {
                 told.notified().await;
@@ -34,12 +35,12 @@ impl Cleaner {
         Self { look, task }
     }
 
-    /// Returns the notification that starts another search; send it when a process has ended.
+    /// Returns the notification that starts another search. The caller sends it when a process has ended.
     pub(crate) fn look(&self) -> Arc<Notify> {
         Arc::clone(&self.look)
     }
 
-    /// Searches a last time, and ends.
+    /// Searches a last time, and ends the task.
     pub(crate) async fn finish(self) {
         self.task.abort();
         clean().await;
@@ -47,7 +48,7 @@ impl Cleaner {
 }
 
 async fn clean() {
-    // An error means that the runtime stops; the next agent looks.
+    // An error means that the runtime stops. The next agent then searches.
     let _ = spawn_blocking(remove_abandoned).await;
 }
 
@@ -68,7 +69,8 @@ fn remove_abandoned() {
     }
 }
 
-/// The file, locked, if no process holds it, and it may be opened.
+/// Opens and locks the file of a segment. `None` if a process holds the lock, or if the file cannot
+/// be opened.
 fn abandoned(name: &SegmentName) -> Option<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file =

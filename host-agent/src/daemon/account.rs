@@ -9,8 +9,8 @@ use super::budget::{Budget, LimitError, Permit, Resource, User};
 use super::kept::KeptVectors;
 use super::limits::Limits;
 
-/// One session's part of the [`Budget`].
-/// It is given back once the session is over and none of its operations is under way.
+/// One session's part of the [`Budget`]. Its resources are returned when the session has ended and
+/// all its operations are done.
 #[derive(Debug)]
 pub(crate) struct Account {
     budget: Arc<Budget>,
@@ -23,7 +23,7 @@ pub(crate) struct Account {
 
 #[derive(Debug)]
 struct Memory {
-    /// The most memory that was in use at once.
+    /// The reserved memory: the highest value that `in_use` has reached.
     reserved: Permit,
     in_use: u64,
     /// Vectors in memory that is reserved but not in use.
@@ -36,7 +36,7 @@ impl Memory {
     }
 }
 
-/// Memory in use by a session, until this is dropped.
+/// Memory that a session uses until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct InUse {
     account: Arc<Account>,
@@ -49,11 +49,11 @@ impl Drop for InUse {
     }
 }
 
-/// A call under way, until it is dropped.
+/// A permit for one call or operation, which counts as under way until the permit is dropped.
 pub(crate) type Call = OwnedSemaphorePermit;
 
 impl Account {
-    /// Opens an account for another session of this user's processes.
+    /// Opens an account for a further session of this user's processes.
     pub(crate) fn open(budget: &Arc<Budget>, user: User) -> Result<Arc<Self>, LimitError> {
         let semaphore = || Arc::new(Semaphore::new(budget.limits().calls as usize));
         Ok(Arc::new(Self {
@@ -78,27 +78,27 @@ impl Account {
         self.budget.limits()
     }
 
-    /// Counts one more call that is under way or waits for others.
+    /// Counts a call, which may run or wait for other calls, until the permit is dropped.
     pub(crate) fn begin_call(&self) -> Result<Call, LimitError> {
         let limit = self.limits().calls;
         Arc::clone(&self.calls).try_acquire_owned().map_err(|_| LimitError::Calls { limit })
     }
 
-    /// Waits until one more operation may be under way.
+    /// Waits until the session may run a further operation.
     pub(crate) async fn begin_operation(&self) -> Result<Call, LimitError> {
         let limit = self.limits().calls;
         Arc::clone(&self.operations).acquire_owned().await.map_err(|_| LimitError::Calls { limit })
     }
 
-    /// Takes `bytes` more bytes for the session.
-    /// The session's peak use stays reserved until the session ends: so an operation under way never waits for another
-    /// session's operation, which on another host could wait for the first session.
+    /// Takes `bytes` more bytes for the session. The session's peak use stays reserved until the session
+    /// ends. An operation that is under way therefore never waits for memory of another session's operation. Such a
+    /// wait could deadlock, because that operation may wait on another host for the first session.
     pub(crate) fn take(self: &Arc<Self>, bytes: u64) -> Result<InUse, LimitError> {
         Ok(self.take_with_vector(bytes, 0)?.0)
     }
 
-    /// Takes bytes as [`take`](Self::take) does, and a vector of `len` elements for part of them: a
-    /// [kept](Self::keep) one with arbitrary contents if there is one, else an empty one.
+    /// Takes bytes as [`take`](Self::take) does, and a vector for part of them. The vector is a
+    /// [kept](Self::keep) vector of `len` elements with arbitrary contents, or an empty vector if none is kept.
     pub(crate) fn take_with_vector(
         self: &Arc<Self>,
         bytes: u64,
@@ -118,8 +118,8 @@ impl Account {
         Ok((InUse { account: Arc::clone(self), bytes }, vector))
     }
 
-    /// Keeps a vector that is not [in use](InUse) any more for the next operation of its length, if it fits
-    /// into memory that is reserved but unused.
+    /// Keeps a vector that is no longer [in use](InUse), for the session's next operation of the same
+    /// length. Drops it if it does not fit into memory that is reserved but unused.
     pub(crate) fn keep(&self, vector: Vec<u32>) {
         let mut memory = self.memory();
         let unused = memory.unused();
@@ -135,7 +135,7 @@ impl Account {
         self.budget.take(self.user, Resource::Mapped, bytes)
     }
 
-    /// Takes the file descriptors for something that is about to be opened.
+    /// Takes `count` file descriptors for files or sockets that the agent is about to open.
     pub(crate) fn descriptors(&self, count: u64) -> Result<Permit, LimitError> {
         self.budget.take(self.user, Resource::Descriptors, count)
     }
@@ -153,13 +153,13 @@ mod tests {
         drop(first.take(500).unwrap());
         let other = Account::open(&budget, 1).unwrap();
         assert!(matches!(other.take(300), Err(LimitError::Full { taken: 500, limit: 750, .. })));
-        // Two uses at once by the same session both count.
+        // The session's own uses add up.
         let half = first.take(250).unwrap();
         let error = first.take(351).unwrap_err();
         assert_eq!(error, LimitError::SessionMemory { needed: 351, in_use: 250, limit: 600 });
         drop(first.take(250).unwrap());
         drop(first);
-        // It stays taken as long as something is in use.
+        // The first session's memory stays taken until its last use ends.
         assert!(other.take(300).is_err());
         drop(half);
         drop(other.take(300).unwrap());
@@ -176,14 +176,14 @@ mod tests {
         assert_eq!(vector, [0; 0], "none was reserved");
         let (second, _) = account.take_with_vector(BYTES, len).unwrap();
         drop((first, second));
-        // There is room for two; the first is dropped.
+        // The reserved memory holds two vectors, so the first is dropped.
         for number in 0..3 {
             account.keep(vec![number; len]);
         }
         assert_eq!(account.take_with_vector(BYTES, len - 1).unwrap().1, [0; 0], "one of its length only");
         let (one, vector) = account.take_with_vector(BYTES, len).unwrap();
         assert_eq!(vector, vec![2; len]);
-        // Other memory takes the place of the second one.
+        // Memory of another kind takes the place of the second vector.
         let other = account.take(BYTES).unwrap();
         drop((one, other));
         assert_eq!(account.take_with_vector(BYTES, len).unwrap().1, [0; 0]);

@@ -1,6 +1,6 @@
 //! The resources that the agent holds for training processes, compared with its [`Limits`].
 //!
-//! Everything is requested here before it is taken, and given back when its [`Permit`] is dropped.
+//! The agent requests each resource here before it uses it. Dropping the [`Permit`] returns the resource.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,23 +15,23 @@ use super::limits::{Limits, most_of};
 /// A limited resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Resource {
-    /// Bytes.
+    /// Memory of the agent, in bytes.
     Memory,
     Descriptors,
-    /// Bytes of segments.
+    /// Mapped segments, in bytes.
     Mapped,
     Sessions,
-    /// Jobs that this host is a member of, with or without a session.
+    /// Jobs of which this host is a member. They count with or without a session.
     Jobs,
 }
 
 /// The id of the user that owns the requesting process.
 pub(crate) type User = u32;
 
-/// Why a request for a resource is refused.
+/// The reason why a request for a resource is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum LimitError {
-    /// Too little is left.
+    /// Too little of the resource is left, either for all processes or for one user.
     #[error("{}", full(*.resource, *.wanted, *.taken, *.limit, .whose))]
     Full { resource: Resource, wanted: u64, taken: u64, limit: u64, whose: Whose },
     #[error(
@@ -56,7 +56,7 @@ pub(crate) enum LimitError {
     SegmentBytes { bytes: u64, limit: u64 },
 }
 
-/// The share that is used up.
+/// The share that is used up: the share of all processes, or the share of one user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Whose {
     All,
@@ -107,7 +107,7 @@ impl From<LimitError> for Status {
 /// The amount taken of each resource.
 type Amounts = BTreeMap<Resource, u64>;
 
-/// The resources that an agent may hold in all.
+/// The limits of all resources, and the amounts that are taken.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limits: Limits,
@@ -129,7 +129,7 @@ impl Budget {
         &self.limits
     }
 
-    /// Takes an amount for a process of this user.
+    /// Takes an amount of a resource for a process of this user.
     pub(crate) fn take(
         self: &Arc<Self>,
         user: User,
@@ -177,10 +177,10 @@ impl Permit {
         self.amount
     }
 
-    /// Takes more until the amount is this large; never gives any back.
+    /// Takes more until the permit holds `amount`. Never returns any.
     ///
     /// # Errors
-    /// [`LimitError::Full`]; the amount is then unchanged.
+    /// [`LimitError::Full`] if too little is left. The permit then keeps its amount.
     pub(crate) fn grow_to(&mut self, amount: u64) -> Result<(), LimitError> {
         let wanted = amount.saturating_sub(self.amount);
         let (resource, limit) = (self.resource, self.budget.limit(self.resource));
@@ -205,7 +205,7 @@ impl Drop for Permit {
         for amount in taken.of(self.user, self.resource) {
             *amount = amount.saturating_sub(self.amount);
         }
-        // Users who have nothing are removed from the map.
+        // The map holds only users that have taken something.
         let nothing = |amounts: &mut Amounts| amounts.values().all(|amount| *amount == 0);
         taken.by_user.retain(|_, amounts| !nothing(amounts));
     }

@@ -1,4 +1,4 @@
-//! Processes' counts of their collectives: how much went which way, and why.
+//! Counts of the collectives that processes report, by transport and reason.
 
 use std::collections::BTreeMap;
 
@@ -6,44 +6,44 @@ use parking_lot::Mutex;
 use tonic::Status;
 use tributary_api::agent::v1;
 
-/// The most kinds of collectives that are counted separately for a job, and that a
-/// process may report at once.
+/// The highest number of kinds that are counted separately for a job. It is also the highest number
+/// of kinds in one report of a process.
 const KINDS: usize = 64;
-/// The longest name, in bytes.
+/// The longest name or reason, in bytes.
 const MAX_NAME: usize = 64;
-/// The name under which further kinds are counted.
+/// The name under which all kinds beyond [`KINDS`] are counted.
 const OTHER: &str = "other";
 
-/// A kind of collective.
+/// A kind of collective: its transport, its name, and the reason for the transport.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CollectiveKind {
-    /// The way it went: "fabric" or "gloo".
+    /// The transport: "fabric" or "gloo".
     pub way: &'static str,
-    /// Its name in the process's library.
+    /// The collective's name in the process's library.
     pub collective: String,
-    /// Why it did not go over the fabric; empty if it did.
+    /// The reason why the collective did not use the fabric; empty if it did.
     pub reason: String,
 }
 
-/// The amount of one kind.
+/// The number and the size of the collectives of one kind.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct CollectiveAmount {
     /// Number of collectives.
     pub calls: u64,
-    /// Bytes of the process's tensors in them.
+    /// Bytes of the process's tensors in these collectives.
     pub bytes: u64,
 }
 
-/// The counts reported by one job's processes on this host.
-/// Only a limited number of kinds takes memory.
+/// The counts that the processes of one job on this host have reported. The number of kinds is
+/// limited, because each kind takes memory.
 #[derive(Debug, Default)]
 pub(crate) struct Collectives(Mutex<BTreeMap<CollectiveKind, CollectiveAmount>>);
 
 impl Collectives {
-    /// Adds the counts of a process.
+    /// Adds the counts that a process reports.
     ///
     /// # Errors
-    /// A count is invalid; then nothing is added.
+    /// `INVALID_ARGUMENT` if there are more than [`KINDS`] kinds or if a count is invalid. Then nothing is added.
     pub(crate) fn add(&self, counts: Vec<v1::CollectiveCount>) -> Result<(), Status> {
         if counts.len() > KINDS {
             let problem = format!("{} kinds of collectives: {KINDS} are the most", counts.len());
@@ -64,7 +64,7 @@ impl Collectives {
         Ok(())
     }
 
-    /// The amounts of all kinds.
+    /// Returns the amounts of all kinds.
     pub(crate) fn amounts(&self) -> Vec<(CollectiveKind, CollectiveAmount)> {
         let amounts = self.0.lock();
         amounts.iter().map(|(kind, amount)| (kind.clone(), *amount)).collect()

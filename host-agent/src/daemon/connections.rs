@@ -1,4 +1,4 @@
-//! The connections of training processes, limited to what the agent can hold.
+//! The connections of training processes, limited by the agent's budget.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,30 +17,29 @@ use tonic::transport::server::{Connected, UdsConnectInfo};
 
 use super::budget::{Budget, LimitError, Permit, Resource};
 
-/// The most calls of one connection that may be under way.
+/// The most calls that one connection may have under way.
 pub(super) const STREAMS: u32 = 128;
 /// The most bytes of a call's headers.
 pub(super) const HEADER_BYTES: u32 = 8 << 10;
-/// The most bytes of unread requests, of one call and of a whole connection.
+/// The most bytes of unread requests, both of one call and of a whole connection.
 pub(super) const WINDOW_BYTES: u32 = 64 << 10;
 /// The longest request in bytes: requests hold names, tokens and numbers, but no tensors.
 pub(super) const MESSAGE_BYTES: usize = 32 << 10;
-/// The most memory that a connection takes from the agent, whatever its process does.
+/// The most memory of the agent that a connection can take, for any behaviour of the process.
 const CONNECTION_BYTES: u64 = STREAMS as u64 * HEADER_BYTES as u64 + WINDOW_BYTES as u64 + (64 << 10);
 
 /// Accepted connections that may wait to be served.
 const BACKLOG: usize = 16;
-/// The pause after an error in accepting, such as a lack of file descriptors.
+/// The pause after a failed accept, for example because no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Time that a process that was refused may take to read the reason.
+/// Time that a refused process may take to read the reason.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(1);
-/// The number of rejected processes that can wait at once for the reason.
-/// A further process takes the place of the oldest: processes that do not read must not keep the reason from others.
+/// The highest number of refused processes that the agent serves with the reason at once. A further
+/// process replaces the oldest, so that processes that do not read cannot keep the reason from others.
 const FAREWELLS: usize = 16;
 
-/// Accepts connections of processes while the budget has room.
-/// Sends other processes the reason for the rejection. Ends when the returned value is dropped. Must be called in a
-/// tokio runtime.
+/// Accepts connections of processes while the budget has resources left. Sends the reason to each
+/// process that it refuses. Ends when the caller drops the returned value. Must be called in a tokio runtime.
 pub(super) fn incoming(
     listener: UnixListener,
     budget: Arc<Budget>,
@@ -61,7 +60,8 @@ async fn accept(
     accepted: &mpsc::Sender<Result<Connection, io::Error>>,
 ) {
     let mut farewells = VecDeque::new();
-    // One line stands for many refusals: a process in a loop must not fill the log.
+    // The first refusal is logged, and the following ones only after an accepted connection. A process that retries in
+    // a loop must not fill the log.
     let mut refusing = false;
     loop {
         let stream = match listener.accept().await {
@@ -89,7 +89,7 @@ async fn accept(
                     oldest.abort();
                 }
                 let telling = async move {
-                    // It does not matter whether it succeeds or times out.
+                    // The result does not matter, because the connection is closed in any case.
                     let _ = timeout(FAREWELL_PATIENCE, farewell(stream, &error.to_string())).await;
                 };
                 farewells.push_back(tokio::spawn(telling).abort_handle());
@@ -98,12 +98,14 @@ async fn accept(
     }
 }
 
-/// Says in HTTP/2 why a connection is closed, and waits until the other side has closed it, too: with
-/// unread bytes left the system would reset the connection, and the reason would be lost.
+/// Sends the reason for closing a connection as an HTTP/2 GOAWAY frame, and waits until the other
+/// side has closed it, too. If the agent closed the socket with unread bytes, the system would reset the connection,
+/// and the process would not receive the reason.
 async fn farewell(mut stream: UnixStream, reason: &str) -> io::Result<()> {
-    /// Length, type SETTINGS, no flags, stream 0.
+    /// An empty SETTINGS frame: length 0, type SETTINGS, no flags, stream 0.
     const NO_SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
-    /// Type GOAWAY, no flags, stream 0; then the last served stream (none) and ENHANCE_YOUR_CALM.
+    /// The GOAWAY frame without its length and reason: type GOAWAY, no flags, stream 0, last served
+    /// stream 0 (none), and error code ENHANCE_YOUR_CALM.
     const GO_AWAY: [u8; 14] = [7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xb];
     const CODE_BYTES: usize = 8;
     let length = (CODE_BYTES + reason.len()) as u32;
@@ -125,9 +127,9 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Takes the connection if there is room for it; otherwise returns it with the reason.
+    /// Takes the connection if the budget allows it; otherwise returns the stream with the reason.
     fn new(stream: UnixStream, budget: &Arc<Budget>) -> Result<Self, (UnixStream, LimitError)> {
-        // The user of a connection may be unknown; the agent then refuses the connection's calls.
+        // If the user is unknown, the connection counts for user `u32::MAX`, and the agent refuses its calls.
         let user = stream.peer_cred().map_or(u32::MAX, |credentials| credentials.uid());
         let held = budget
             .take(user, Resource::Descriptors, 1)

@@ -1,4 +1,5 @@
-//! The fabric as workers of parameter servers use it: each group's reduction is a job of this host.
+//! Access to the fabric for workers of parameter servers. Each group reduces its gradients in one job
+//! of this host.
 
 use std::collections::TryReserveError;
 use std::fmt;
@@ -17,7 +18,7 @@ use super::training_progress::StepPart;
 use crate::JobMember;
 use crate::worker::{KeptAlive, Terms};
 
-/// This host's access to the fabric, for a process.
+/// Access to this host's fabric for one process.
 pub(crate) struct HostFabric {
     pub(crate) jobs: Arc<Jobs>,
     /// The account of the process's session.
@@ -44,8 +45,8 @@ impl Fabric for HostFabric {
     ) -> Result<Box<dyn Contributor>, FabricError> {
         let (jobs, account) = (Arc::clone(&self.jobs), Arc::clone(&self.account));
         let member = JobMember::worker(job, token, &jobs.host);
-        // A cancelled join still completes, and the host then leaves as usual: interrupting the join would fail the
-        // job, which the group's server is about to end.
+        // The join runs in its own task. A cancelled join therefore completes, and the host then leaves the job as
+        // usual. An interrupted join would fail the job, which the group's server is about to end.
         let joining = async move {
             let joined = jobs.attach(member, account.user()).await;
             let member = joined.map_err(|status| words(&status))?;
@@ -55,7 +56,7 @@ impl Fabric for HostFabric {
     }
 }
 
-/// This host's part in a group's job.
+/// This host's membership in a group's job.
 struct GroupMember {
     member: Arc<Member>,
     length: usize,
@@ -68,8 +69,8 @@ impl Contributor for GroupMember {
         let running = self.started().await?;
         let held = KeptAlive::new(self.account.take(memory(self.length, running.width))?);
         let operation = operation(round, self.length, &contribution)?;
-        // The sum is for the server alone, although it comes back to everyone. The operation continues when the group
-        // is left.
+        // Only the group's server needs the sum, although every member receives it. The reduction runs in its own task,
+        // so that it continues if the worker leaves the group.
         let part = StepPart::OfStep { samples: operation.weight, goes_on: false };
         let reduced = running.start_reduce(operation, None, part, Terms::default(), held);
         tokio::spawn(reduced).await??;
@@ -88,14 +89,15 @@ impl GroupMember {
 }
 
 impl Drop for GroupMember {
-    /// Leaves the job, unless it has ended. A member that leaves earlier would fail the job; the server
-    /// ends the job when it notices that a member has gone.
+    /// Leaves the job, unless the job has ended. An earlier departure would fail the job. The group's
+    /// server ends the job when it notices that a member has gone.
     fn drop(&mut self) {
         self.member.leave_unless_ended("its worker has left the group, and nobody has ended the job");
     }
 }
 
-/// Returns the memory in bytes that the reduction of `length` values in slices of this width takes.
+/// Returns the memory in bytes that the reduction of `length` values takes with slices of width
+/// `width`.
 fn memory(length: usize, width: SliceWidth) -> u64 {
     Tensor { name: String::new(), element_type: ElementType::F32, len: length }.memory(width)
 }

@@ -1,4 +1,4 @@
-//! The jobs of this host.
+//! The jobs of which this host is a member.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,11 +18,10 @@ use crate::error::JoinError;
 use crate::membership::{JobMember, Membership};
 use crate::part::OpenPort;
 
-/// The memory that a job takes from the agent while nothing is reduced in it, mostly
-/// for incoming frames.
+/// The memory that an idle job takes from the agent, in bytes. Most of it is for incoming frames.
 const JOB_BYTES: u64 = 8 << 20;
-/// A job's file descriptors: its connection to the controller, its two sockets, its thread's means of
-/// waiting, and its process.
+/// A job's file descriptors: its connection to the controller, its two sockets, the descriptors with
+/// which its thread waits, and its process.
 const JOB_DESCRIPTORS: u64 = 7;
 
 /// All jobs that the agent takes part in.
@@ -42,7 +41,7 @@ struct State {
     /// Members by the job's name.
     members: BTreeMap<String, Arc<Member>>,
     work: JoinSet<()>,
-    /// True if the agent joins no more jobs.
+    /// True if the agent refuses to join further jobs.
     closed: bool,
 }
 
@@ -65,20 +64,20 @@ impl Jobs {
         }
     }
 
-    /// Attaches a process of this user to the host's member of a job.
-    /// Joins the job as `joining` if the host has no member yet.
+    /// Attaches a process of this user to the host's membership in a job. Joins the job as `joining` if
+    /// the host is not a member yet.
     pub(crate) async fn attach(&self, joining: JobMember, user: User) -> Result<Arc<Member>, Status> {
         let JobMember { job, token, .. } = &joining;
         let present = self.state().members.get(job).cloned();
         if let Some(member) = present {
-            // A process may come back as soon as it has died.
+            // A process may connect again immediately after its predecessor has died.
             member.settle().await;
             if !member.is_over() {
                 member.attach(token)?;
                 if !joining.new_run || joining.elastic || !member.has_lost_others().await {
                     return Ok(member);
                 }
-                // This run lacks hosts whose restarted processes wait for its end.
+                // In this run, other hosts have left. Their restarted processes wait for the end of this run.
                 member.leave("its restarted process begins a new run");
                 member.settle().await;
             }
@@ -125,14 +124,14 @@ impl Jobs {
         Ok(member)
     }
 
-    /// The members that are at work, by the job's name.
+    /// Returns the jobs whose members have started, by name.
     pub(crate) fn running(&self) -> Vec<(String, Arc<Running>)> {
         let state = self.state();
         let running = |(job, member): (&String, &Arc<Member>)| Some((job.clone(), member.running().ok()?));
         state.members.iter().filter_map(running).collect()
     }
 
-    /// Leaves all jobs and waits until that is done.
+    /// Leaves all jobs and waits until the host has left them.
     pub(crate) async fn leave_all(&self, reason: &str) {
         let work = {
             let mut state = self.state();
@@ -146,7 +145,7 @@ impl Jobs {
 
     /// Waits until the agent has left all jobs permanently.
     pub(crate) async fn stopped(&self) {
-        // An error means that the sender is gone, so that nothing will change.
+        // An error means that the sender is dropped, so the value cannot change any more.
         let _ = self.stopped.subscribe().wait_for(|stopped| *stopped).await;
     }
 
@@ -155,7 +154,7 @@ impl Jobs {
     }
 }
 
-/// Passes a refusal by the controller on to the process unchanged.
+/// Converts an error of a join to a status. A refusal by the controller keeps its code.
 fn join_status(error: &JoinError) -> Status {
     let code = match error {
         JoinError::Refused { code, .. } => *code,

@@ -1,4 +1,4 @@
-//! Limits on what an agent may hold for training processes.
+//! Limits on the resources that an agent holds for training processes.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +8,8 @@ use rustix::process::{Resource, getrlimit};
 use rustix::system::sysinfo;
 use tributary_api::agent::SegmentName;
 
-/// An agent takes at most the machine's memory divided by this.
-/// The processes themselves, and what they share with the agent, need the rest.
+/// The machine's memory divided by this number is the most that an agent takes. The processes
+/// themselves, and the memory that they share with the agent, need the rest.
 const MEMORY_SHARE: u64 = 4;
 /// The default limit of sessions.
 const SESSIONS: u32 = 64;
@@ -17,21 +17,23 @@ const SESSIONS: u32 = 64;
 const SEGMENTS: u32 = 256;
 /// The default limit of calls under way per session.
 const CALLS: u32 = 256;
-/// The multiple of the segments' memory that may be mapped.
-/// One user's processes may use up the memory of segments, and other users still have address space left. A file that
-/// changes its size is mapped once for each size.
+/// The limit of mapped bytes as a multiple of the size of shared memory. If one user's segments fill
+/// the shared memory, other users still have address space left. A segment whose file changes its size is mapped once
+/// for each size.
 const MAPPED_TIMES: u64 = 2;
-/// The divisor of this process's address-space limit, if it has one: segments get at
-/// most this share of it.
+/// The divisor of this process's address-space limit, if it has one. Segments get at most this share
+/// of the address space.
 const MAPPED_SHARE: u64 = 4;
-/// File descriptors that the agent keeps for itself: its log, its socket, its runtime,
-/// its metrics' readers.
+/// File descriptors that the agent needs for itself: its log, its socket, its runtime, and the
+/// connections of clients that read its metrics.
 const OWN_DESCRIPTORS: u64 = 64;
 
-/// Limits on the resources that an agent holds for training processes: no process that may connect to
-/// its socket can take the machine's memory or keep others from their work.
+/// Limits on the resources that an agent holds for training processes.
+/// They keep a process that may connect to the agent's socket from using up the machine's memory and from blocking
+/// other processes.
 ///
-/// All processes of one user together, or one session, get at most three quarters of the whole.
+/// One user's processes together get at most three quarters of each limit. By default, one session gets at most three
+/// quarters of the memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of memory that the agent takes for all processes: for copies of their tensors, sums, ports and
@@ -49,20 +51,22 @@ pub struct Limits {
     /// The most sessions, and the most jobs of which this host is a member, of all
     /// processes: up to [`MAX_SESSIONS`].
     pub sessions: u32,
-    /// The most calls of one session that are under way or wait for one another; and as many all-reduces.
+    /// The most calls of one session that run or wait for other calls, and the most all-reduces of one
+    /// session.
     pub calls: u32,
-    /// File descriptors for all processes: each connection, segment, job and server of a
+    /// The most file descriptors for all processes. Each connection, segment, job, and server of a
     /// training takes some.
     pub descriptors: u64,
 }
 
-/// The maximum configurable number of sessions: each session may keep a few of the
-/// agent's threads busy.
+/// The maximum configurable number of sessions. Each session may keep a few of the agent's threads
+/// busy.
 pub const MAX_SESSIONS: u32 = 256;
 
 impl Limits {
-    /// Limits that suit this machine: a quarter of its memory, or of the memory limit of this process's
-    /// control group; segments as large as /dev/shm; as many file descriptors as this process may have.
+    /// Returns limits that suit this machine. The agent's memory is a quarter of the machine's memory, or
+    /// of the memory limit of this process's control group. Segments may be as large as /dev/shm. The agent may use as
+    /// many file descriptors as this process may have.
     pub fn of_this_machine() -> Self {
         let shared_memory = shared_memory().unwrap_or_else(usable_memory);
         let limits = Self {
@@ -78,19 +82,21 @@ impl Limits {
         limits.with_memory(usable_memory() / MEMORY_SHARE)
     }
 
-    /// The same limits with so much memory in all, and a suitable part of it per session.
+    /// Returns these limits with `memory` bytes for the agent, and three quarters of them for one
+    /// session.
     #[must_use]
     pub fn with_memory(self, memory: u64) -> Self {
         Self { memory, session_memory: most_of(memory), ..self }
     }
 }
 
-/// The share of a limit that one user or session may use, so that something remains for other users.
+/// Returns the share of a limit that one user or session may use, so that something remains for other
+/// users.
 pub(super) fn most_of(limit: u64) -> u64 {
     limit - limit / 4
 }
 
-/// The most bytes of memory that this process can have.
+/// Returns the most bytes of memory that this process can have.
 fn usable_memory() -> u64 {
     let group = group_memory(Path::new("/proc/self/cgroup"), Path::new("/sys/fs/cgroup"));
     group.unwrap_or(u64::MAX).min(machine_memory())
@@ -101,17 +107,17 @@ fn machine_memory() -> u64 {
     info.totalram.saturating_mul(info.mem_unit.into())
 }
 
-/// The lowest memory limit of this process's control groups and their
-/// ancestors; `None` without a limit.
+/// Returns the lowest memory limit of this process's control groups and their ancestors; `None` if
+/// they have no limit.
 fn group_memory(membership: &Path, root: &Path) -> Option<u64> {
     let text = fs::read_to_string(membership).ok()?;
     let limit = |line: &str| {
         let (_number, line) = line.split_once(':')?;
         let (controllers, group) = line.split_once(':')?;
         match controllers {
-            // Version 2 has one hierarchy, which has no name.
+            // Version 2 of control groups has one hierarchy, which has no name.
             "" => tightest(root, group, "memory.max"),
-            // Version 1 has one for each controller, and a file has a limit even where there is none: a huge one.
+            // Version 1 has one hierarchy for each controller. A group without a limit has a file with a huge number.
             one if one.split(',').any(|name| name == "memory") => {
                 tightest(&root.join("memory"), group, "memory.limit_in_bytes")
             }
@@ -121,23 +127,23 @@ fn group_memory(membership: &Path, root: &Path) -> Option<u64> {
     text.lines().filter_map(limit).min()
 }
 
-/// The lowest limit of a group in a hierarchy and of its ancestors there.
-/// In a container the group's own folder may not be visible: the hierarchy's root is then the container's group.
+/// Returns the lowest limit of a control group and its ancestors in a hierarchy. In a container the
+/// group's own folder may not be visible. The root of the hierarchy is then the container's group.
 fn tightest(hierarchy: &Path, group: &str, file: &str) -> Option<u64> {
     let own = hierarchy.join(group.trim_start_matches('/'));
     let folders = own.ancestors().take_while(|folder| folder.starts_with(hierarchy));
     let limits = folders.filter_map(|folder| fs::read_to_string(folder.join(file)).ok());
-    // "max" is not a number, and means no limit.
+    // The text "max" is not a number and means that the group has no limit.
     limits.filter_map(|limit| limit.trim().parse().ok()).min()
 }
 
-/// Bytes that fit into all segments.
+/// Returns the bytes that all segments together can have.
 fn shared_memory() -> Option<u64> {
     let space = statvfs(SegmentName::FOLDER).ok()?;
     Some(space.f_blocks.saturating_mul(space.f_frsize)).filter(|bytes| *bytes > 0)
 }
 
-/// The number of bytes that this process may map in all.
+/// Returns the number of bytes of address space that this process may map.
 fn addresses() -> u64 {
     getrlimit(Resource::As).current.unwrap_or(u64::MAX)
 }

@@ -15,48 +15,51 @@ use crate::error::JobError;
 use crate::membership::{Membership, Parting, Speaker};
 use crate::part::{self, JobAgent, OpenPort};
 
-/// The time that a job may take to end once this host no longer needs it.
+/// The time that the host waits for a job's end after it has stopped using the job.
 const END_PATIENCE: Duration = Duration::from_secs(5);
 
 /// An order to leave a job.
 struct Leave {
     parting: Parting,
-    /// Time to wait for the job's end first.
+    /// Time to wait for the job's end before the host leaves.
     patience: Duration,
 }
 
-/// A host's membership, from the join to the job's end, whether or not a process uses it.
+/// A host's membership in a job, from the join to the job's end. It exists with or without a process
+/// that uses it.
 #[derive(Debug)]
 pub(crate) struct Member {
     job: String,
     token: Vec<u8>,
     phase: watch::Receiver<Phase>,
     leave: mpsc::UnboundedSender<Leave>,
-    /// True if a process uses it.
+    /// True if a process uses the membership.
     in_use: AtomicBool,
     /// True if the host is about to leave the job.
     leaving: AtomicBool,
     pub(crate) speaker: Speaker,
-    /// The time since which the controller has been away; `None` if it is reachable.
+    /// The time since which the controller has been unreachable; `None` if it is reachable.
     pub(crate) away: watch::Receiver<Option<Instant>>,
 }
 
 /// The phase of a membership.
 #[derive(Debug, Clone)]
 pub(crate) enum Phase {
-    /// Waits for the other members.
+    /// The host has joined and waits for the other members.
     Waiting,
-    /// The agent is at work.
+    /// The worker takes part in the job.
     Running(Arc<Running>),
     /// The job is over.
     Over(End),
 }
 
-/// Outcome of a job for this host: at its end, or with an error before that.
+/// The outcome of a job for this host: `Ok` if the job has ended, or the error that ended the
+/// membership.
 pub(crate) type End = Result<(), Arc<JobError>>;
 
 impl Member {
-    /// A member, and its work: a future to be spawned, which lasts until the job is over.
+    /// Returns a member, and the future that does its work. The caller must spawn the future, which ends
+    /// with the job.
     pub(crate) fn new(
         membership: Membership,
         token: Vec<u8>,
@@ -78,14 +81,14 @@ impl Member {
                 }
                 Err(error) => tracing::warn!(job, %error, "the job is over"),
             }
-            // The agent, and with it the port, ends when the last reference to it is dropped.
+            // The agent, and its port, end when the last reference to the agent is dropped.
             phases.send_replace(Phase::Over(end.map_err(Arc::new)));
         };
         let (in_use, leaving) = (AtomicBool::new(false), AtomicBool::new(false));
         (Self { job: name, token, phase, leave, in_use, leaving, speaker, away }, work)
     }
 
-    /// The present phase, and a way to wait for the next one.
+    /// Returns a receiver of the present phase and of the following phases.
     pub(crate) fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.clone()
     }
@@ -95,8 +98,8 @@ impl Member {
         matches!(*self.phase.borrow(), Phase::Over(Ok(())))
     }
 
-    /// Waits until it is known how the job was over for this host, whose agent has ended already.
-    /// `None`: it will never be known.
+    /// Waits for the job's outcome for this host, whose agent has already ended. `None` if the outcome
+    /// will never be known.
     pub(crate) async fn wait_for_end(&self) -> Option<End> {
         let mut phases = self.phase.clone();
         let phase = phases.wait_for(|phase| matches!(phase, Phase::Over(_))).await.ok()?;
@@ -121,12 +124,12 @@ impl Member {
     /// If the member is about to leave the job, waits until it has left.
     pub(crate) async fn settle(&self) {
         if self.leaving.load(Ordering::Acquire) {
-            // An error means that it has left.
+            // An error means that the member has left.
             let _ = self.phase.clone().wait_for(|phase| matches!(phase, Phase::Over(_))).await;
         }
     }
 
-    /// The agent, if it is at work.
+    /// Returns the running agent, or the reason why it does not run.
     pub(crate) fn running(&self) -> Result<Arc<Running>, Status> {
         match &*self.phase.borrow() {
             Phase::Running(running) => Ok(Arc::clone(running)),
@@ -136,7 +139,7 @@ impl Member {
         }
     }
 
-    /// A process begins to use the member.
+    /// Attaches a process to the member. Only one process at a time can be attached.
     pub(crate) fn attach(&self, token: &[u8]) -> Result<(), Status> {
         if !bool::from(self.token.as_slice().ct_eq(token)) {
             return Err(Status::permission_denied("wrong token for this job"));
@@ -147,18 +150,18 @@ impl Member {
         }
     }
 
-    /// The process does not use the member any more.
+    /// Detaches the process from the member.
     pub(crate) fn detach(&self) {
         self.in_use.store(false, Ordering::Release);
     }
 
-    /// Leaves the job, which continues without this host, or fails if it is rigid.
+    /// Leaves the job. The job continues without this host, or fails if it is rigid.
     pub(crate) fn leave(&self, reason: &str) {
         self.leaving.store(true, Ordering::Release);
         self.leave_after(Duration::ZERO, reason.to_owned().into());
     }
 
-    /// Leaves the job because its training is at its end.
+    /// Leaves the job because its training has ended.
     pub(crate) fn finish(&self) {
         self.leaving.store(true, Ordering::Release);
         self.leave_after(Duration::ZERO, Parting::at_end());
@@ -170,16 +173,17 @@ impl Member {
     }
 
     fn leave_after(&self, patience: Duration, parting: Parting) {
-        // Without a receiver the job is over.
+        // If the receiver is gone, the job is over.
         let _ = self.leave.send(Leave { parting, patience });
     }
 }
 
-/// Waits until it is time to leave, and returns how. To be dropped when the job is over.
+/// Waits until the host must leave, and returns the parting message. The caller drops the future when
+/// the job is over.
 async fn time_to_leave(mut leaving: mpsc::UnboundedReceiver<Leave>) -> Parting {
-    // Without a sender left, no order to leave can come, so the host leaves now.
+    // If no sender is left, no order to leave can arrive. The host then leaves immediately.
     let Some(mut leave) = leaving.recv().await else { return "its agent has forgotten it".to_owned().into() };
-    // The last order counts: an agent that shuts down does not wait.
+    // A later order replaces the earlier one, so that an agent that shuts down does not wait.
     while let Ok(Some(next)) = timeout(leave.patience, leaving.recv()).await {
         leave = next;
     }
@@ -198,7 +202,7 @@ async fn take_part(
     let config = tokio::select! {
         started = part::wait_for_start(&mut membership, &job) => started?,
         parting = &mut leave => {
-            // The job may be over by now, so that there is nothing to leave.
+            // An error may mean that the job is already over, so that the host need not leave it.
             let _ = membership.part(&parting).await;
             return Err(JobError::Left { job, reason: parting.reason });
         }

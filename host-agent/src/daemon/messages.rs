@@ -1,4 +1,4 @@
-//! Messages to processes, in the API's terms.
+//! Conversion of the agent's results to messages of the API.
 
 use tonic::Status;
 use tributary_api::agent::v1;
@@ -45,7 +45,8 @@ pub(super) fn all_reduced(Completion { outcome, members, .. }: &Completion) -> v
     response
 }
 
-/// Why an operation has no result, whether it was even started, and whether the job has ended.
+/// Returns a response for an operation without a result: the failure, and its flags for the caller's
+/// next step.
 pub(super) fn failed(status: &Status, not_started: bool, job_ended: bool) -> v1::AllReduceResponse {
     let (code, message) = (i32::from(status.code()).cast_unsigned(), status.message().to_owned());
     let failure = Some(v1::Failure { code, message, not_started, job_ended });
@@ -60,7 +61,7 @@ fn detached(Detached { generation, data_adopted, reason }: &Detached) -> v1::Det
     v1::Detached { generation: *generation, data_adopted: *data_adopted, reason: reason.clone() }
 }
 
-/// A value that is in a sum without its further limbs does not count as a contribution.
+/// Converts a run. A worker counts as a contributor only if all limbs of its values are in the sum.
 fn run(Run { len, weight, complete, .. }: &Run) -> v1::Run {
     v1::Run { elements: *len as u64, weight: *weight, contributors: *complete }
 }

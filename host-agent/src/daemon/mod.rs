@@ -1,8 +1,8 @@
-//! The agent of a host: it takes part in jobs, and in the jobs of parameter servers, for the
-//! host's training processes.
+//! The agent of a host. It takes part in jobs and in trainings with parameter servers, for the host's
+//! training processes.
 //!
-//! Processes reach it over a Unix socket ([`tributary_api::agent`]) and hand it their tensors in shared memory. Only
-//! the agent needs the right to send and receive frames.
+//! Processes connect to it over a Unix socket ([`tributary_api::agent`]) and pass their tensors in shared memory. So
+//! only the agent needs the right to send and receive frames.
 
 mod abandoned;
 mod account;
@@ -55,7 +55,7 @@ use session::Sessions;
 pub use socket::SocketError;
 use socket::SocketFile;
 
-/// Time that processes may take to hang up when the agent stops.
+/// Time that processes may take to close their connections when the agent stops.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The configuration of an agent.
@@ -66,7 +66,7 @@ pub struct AgentConfig {
     pub controller: Remote,
     /// Opens the port that leads to this host's switch.
     pub open_port: OpenPort,
-    /// The socket for training processes; its user and its group may connect.
+    /// The path of the socket for training processes. The socket's user and group may connect.
     pub socket: PathBuf,
     /// The timers for retransmissions and for requests of missing results.
     pub timers: Timers,
@@ -78,7 +78,7 @@ pub struct AgentConfig {
 #[derive(Debug)]
 pub struct AgentDaemon;
 
-/// An agent at work.
+/// A running agent.
 pub struct RunningAgent {
     jobs: Arc<Jobs>,
     servers: Servers,
@@ -87,15 +87,15 @@ pub struct RunningAgent {
     stop: Option<oneshot::Sender<()>>,
     server: JoinHandle<()>,
     failure: watch::Receiver<Option<String>>,
-    /// Removed when the agent is dropped.
+    /// The file is removed when the agent is dropped.
     _socket: SocketFile,
 }
 
 impl AgentDaemon {
-    /// Listens for training processes. Must be called in a tokio runtime.
+    /// Opens the socket and starts to serve training processes. Must be called in a tokio runtime.
     ///
     /// # Errors
-    /// [`SocketError`]: another agent has the socket, or it cannot be made.
+    /// [`SocketError`] if another agent has the socket, or if the socket cannot be created.
     pub fn start(config: AgentConfig) -> Result<RunningAgent, SocketError> {
         let AgentConfig { host, controller, open_port, socket, timers, limits } = config;
         let (listener, socket) = socket::listen(&socket)?;
@@ -114,7 +114,7 @@ impl AgentDaemon {
             .initial_stream_window_size(connections::WINDOW_BYTES)
             .initial_connection_window_size(connections::WINDOW_BYTES)
             .serve_with_incoming_shutdown(service, incoming, async move {
-                // It is also dropped when the agent is to stop.
+                // The sender sends nothing. It is dropped when the agent must stop.
                 let _ = stopped.await;
             });
         let (failed, failure) = watch::channel(None);
@@ -132,7 +132,7 @@ impl AgentDaemon {
 #[derive(Clone)]
 pub struct AgentObserver(Weak<Jobs>);
 
-/// An agent's counters for one job since it started.
+/// The counters of one job, counted since the job started on this agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobStats {
     /// The job's name.
@@ -146,11 +146,11 @@ pub struct JobStats {
 }
 
 impl AgentObserver {
-    /// The counters of all jobs under way.
-    /// It blocks on the agents' threads: do not call it from async code.
+    /// Returns the counters of all running jobs. It blocks on the agents' threads, so do not call it from
+    /// async code.
     pub fn stats(&self) -> Vec<JobStats> {
         let running = self.0.upgrade().map(|jobs| jobs.running()).unwrap_or_default();
-        // An agent that ends meanwhile is left out.
+        // An agent that has ended in the meantime is left out.
         let stats = |(job, running): (String, Arc<running::Running>)| {
             let collectives = running.collectives.amounts();
             Some(JobStats { job, rank: running.rank, stats: running.agent.stats().ok()?, collectives })
@@ -160,24 +160,24 @@ impl AgentObserver {
 }
 
 impl RunningAgent {
-    /// A view of its counters.
+    /// Returns a view of the agent's counters.
     pub fn observer(&self) -> AgentObserver {
         AgentObserver(Arc::downgrade(&self.jobs))
     }
 
-    /// The jobs that this host serves by order of the controller.
+    /// Returns the aggregation servers that this host runs by order of the controller.
     pub fn servers(&self) -> &Servers {
         &self.servers
     }
 
-    /// Makes this host known to the controller. Must be called in a tokio runtime.
+    /// Starts this host's session with the controller. Must be called in a tokio runtime.
     pub fn attend(&self, config: AttendConfig) -> Attendance {
         let duties = AgentDuties { jobs: Arc::downgrade(&self.jobs), servers: self.servers.clone() };
         Attendance::start(config, Arc::new(duties))
     }
 
-    /// Waits until processes cannot be served any more because the socket has
-    /// failed, and returns the reason.
+    /// Waits until the socket fails, so that the agent cannot serve processes any more. Returns the
+    /// reason.
     pub async fn failed(&self) -> String {
         self.failure
             .clone()
@@ -186,8 +186,8 @@ impl RunningAgent {
             .map_or_else(|_| "its task has ended".to_owned(), |failure| failure.clone().unwrap_or_default())
     }
 
-    /// Leaves all trainings and all jobs, and stops.
-    /// It waits only briefly for a controller that does not answer.
+    /// Leaves all trainings and all jobs, and stops. Does not wait long for a controller that does not
+    /// answer.
     pub async fn shutdown(mut self) {
         let reason = "its agent was shut down";
         self.sessions.shut_down();
@@ -200,7 +200,7 @@ impl RunningAgent {
     }
 }
 
-/// The agent's duties for the controller.
+/// The agent's reports to the controller, and the orders that it carries out.
 struct AgentDuties {
     jobs: Weak<Jobs>,
     servers: Servers,

@@ -1,5 +1,5 @@
-//! Profiles of when a process's gradients were ready: handed to the controller, which answers with what
-//! follows for all workers.
+//! Profiles: the times at which a process's gradients were ready. The agent sends a profile to the
+//! controller, which answers with the schedule for all workers.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use tributary_api::v1::hand_in_profile_response::Outcome as Heard;
 use super::member::{Member, Phase};
 use crate::backoff::Backoff;
 
-/// Hands in a profile, and waits for the outcome until the job is over or the process's
-/// patience is at its end.
+/// Sends a profile to the controller. Waits for the outcome until the job is over or the request's
+/// deadline has passed.
 pub(super) async fn hand_in(
     member: &Member,
     request: v1::HandInProfileRequest,
@@ -29,7 +29,7 @@ pub(super) async fn hand_in(
     let all = async {
         tokio::select! {
             outcome = ask(member, number, &profile, &mut missing) => outcome,
-            // An error means that the job is over, too.
+            // An error means that the job is over.
             _ = phase.wait_for(|phase| matches!(phase, Phase::Over(_))) => Err(over(member)),
         }
     };
@@ -82,7 +82,7 @@ async fn ask(
     }
 }
 
-/// Returns true if the controller is away and may come back.
+/// Returns true if the status means that the controller is unreachable and may return.
 fn may_pass(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::DeadlineExceeded | Code::Unknown | Code::Cancelled)
 }

@@ -1,4 +1,4 @@
-//! A training process's use of a job's all-reduces.
+//! The all-reduces that a training process runs in a job.
 
 use std::io;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ use crate::worker::{Completion, KeptAlive, Outcome, StreamPosition, Terms};
 
 /// The longest name of a tensor, in bytes.
 const MAX_TENSOR_NAME: usize = 1024;
-/// The largest tensor, in bytes, that is copied at once: waking another thread would take longer.
+/// The largest tensor, in bytes, that the calling thread copies itself. For such a tensor, waking
+/// another thread would take longer than the copy.
 const COPIED_AT_ONCE: usize = 64 << 10;
 
 /// One process's use of one job.
@@ -31,7 +32,7 @@ const COPIED_AT_ONCE: usize = 64 << 10;
 pub(crate) struct Reducing {
     pub(crate) member: Arc<Member>,
     under_way: Arc<UnderWay>,
-    /// Held by the stream of requests that is being read.
+    /// The lock that a stream of requests holds while the agent reads it.
     turn: Arc<AsyncMutex<()>>,
 }
 
@@ -58,13 +59,13 @@ impl Reducing {
         Arc::clone(&self.turn).lock_owned().await
     }
 
-    /// Starts an all-reduce once there is memory for it;
-    /// when this returns, its place in the order is fixed. The returned future yields the answer, once the agent is
-    /// done with the elements, and must be driven to its end. `segments` has the elements of the process, and `account`
-    /// has its memory.
+    /// Starts an all-reduce as soon as there is memory for it. When `start` returns, the position of the
+    /// all-reduce in the order is fixed. The returned future yields the answer when the agent no longer needs the
+    /// elements; the caller must drive it to its end. `segments` holds the process's elements, and `account` its
+    /// memory.
     ///
     /// # Errors
-    /// The all-reduce is not started.
+    /// Returns an error if the all-reduce was not started.
     pub(super) async fn start(
         &self,
         (segments, account): (&Segments, &Arc<Account>),
@@ -92,7 +93,7 @@ impl Reducing {
                 Ok(reduction) => put_back(reduction, segment, place, &account).await,
                 Err(error) => no_result((&member, &running), error, tensor).await,
             };
-            // Everything is released before the answer is sent.
+            // The entry is released before the answer is sent, so that the client can reduce the same elements again.
             drop(entry);
             answer
         })
@@ -111,7 +112,8 @@ fn terms(request: &v1::AllReduceRequest, position: StreamPosition) -> Terms {
     Terms { deadline: milliseconds.map(Duration::from_millis), regroup: request.regroup_generation, position }
 }
 
-/// Writes the result to its place, if there is a result, and keeps its vector.
+/// Writes the result, if there is one, to its place in the segment, and keeps its vector for later
+/// all-reduces.
 async fn put_back(
     reduction: Completion,
     segment: Arc<Segment>,
@@ -122,14 +124,15 @@ async fn put_back(
     let Completion { outcome, held, .. } = reduction;
     let Outcome::Reduced(Reduced { sums, .. }) = outcome else { return answer };
     let written = copy(place, move || segment.write(place, &sums).map(|()| sums)).await;
-    // Releases the vector's memory before the vector is kept in it.
+    // The vector's memory must be released first, because the vector is kept in memory that is reserved but not in use.
     drop(held);
     match written {
         Ok(sums) => {
             account.keep(match sums {
                 Sums::F32(sums) => cast_vec(sums),
                 Sums::I32(sums) => cast_vec(sums),
-                // Vectors of words of 64 bits have another alignment.
+                // Vectors of 64-bit elements have another alignment, so they cannot be kept as vectors of 32-bit
+                // elements.
                 Sums::F64(_) | Sums::I64(_) => return answer,
             });
             answer
@@ -138,7 +141,7 @@ async fn put_back(
     }
 }
 
-/// The answer for an all-reduce without a result, with the reason.
+/// Returns the answer for an all-reduce without a result, with the reason.
 async fn no_result(
     (member, running): (&Member, &Running),
     error: AgentError,
@@ -150,7 +153,7 @@ async fn no_result(
         _ => None,
     };
     let error = match end.as_ref().and_then(|end| end.as_ref().err()).map(Arc::as_ref) {
-        // A wrong sum at other members makes this member's sum wrong, too, even if the sum has not arrived yet.
+        // If another member has a wrong sum, this member's sum is also wrong, even if it has not arrived yet.
         Some(JobError::Failed { reason, wrong_sum: true, .. }) => {
             AgentError::Disputed { tensor, verdict: reason.clone() }
         }
@@ -159,7 +162,8 @@ async fn no_result(
     messages::failed(&agent_status(&error, running.away()), not_started, matches!(end, Some(Ok(()))))
 }
 
-/// Runs a copy off the threads that all sessions share if the tensor is large: that takes a while.
+/// Runs a copy. A large tensor is copied on a blocking thread, because the copy would delay the
+/// threads that all sessions share.
 async fn copy<T: Send + 'static>(
     place: ElementRange,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -170,7 +174,8 @@ async fn copy<T: Send + 'static>(
     }
 }
 
-/// Checks a tensor's name: it appears in errors, which have to fit into a message.
+/// Checks the length of a tensor's name. The name appears in errors, which have to fit into a
+/// message.
 fn check_name(name: &str) -> Result<(), Status> {
     if name.len() > MAX_TENSOR_NAME {
         let problem = format!("a tensor's name of {} bytes: up to {MAX_TENSOR_NAME} are taken", name.len());
@@ -193,7 +198,8 @@ fn element_type(number: i32) -> Result<ElementType, Status> {
     }
 }
 
-/// An error in the API's terms; `away` says how long the controller has been away, if it is.
+/// Converts an error to a status of the API. `away` is the time for which the controller has been
+/// unreachable; `None` if it is reachable.
 pub(super) fn agent_status(error: &AgentError, away: Option<Duration>) -> Status {
     let message = error.to_string();
     match error {

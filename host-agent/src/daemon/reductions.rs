@@ -1,4 +1,4 @@
-//! All-reduces that a process requests in one stream.
+//! The all-reduces that a process requests in one stream.
 
 use std::sync::Arc;
 
@@ -14,12 +14,13 @@ use super::session::{Session, Sessions};
 use crate::error::AgentError;
 use crate::worker::StreamPosition;
 
-/// Answers that may wait for the process to take them.
+/// Answers that may wait until the process reads them.
 pub(super) const ANSWERS: usize = 16;
 
 pub(super) type Answers = mpsc::Sender<Result<v1::AllReduceResponse, Status>>;
 
-/// Starts the all-reduces of the stream in order, and answers each as it ends, until the stream ends.
+/// Starts the all-reduces of the stream in order, and sends each answer when its all-reduce ends.
+/// Returns when the stream ends.
 pub(super) async fn serve(
     mut requests: Streaming<v1::AllReduceRequest>,
     sessions: &Sessions,
@@ -36,7 +37,8 @@ pub(super) async fn serve(
 #[derive(Default)]
 struct Stream {
     position: StreamPosition,
-    /// The id of its session, and the session's turn: no other stream of the session is read meanwhile.
+    /// The id of the stream's session, and the session's lock. While the stream holds the lock, the agent
+    /// reads no other stream of the session.
     turn: Option<(Vec<u8>, OwnedMutexGuard<()>)>,
     started: u64,
 }
@@ -50,7 +52,7 @@ impl Stream {
             let time = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
             Ok(v1::AllReduceResponse { request: number, agent_nanoseconds: time, ..answer })
         };
-        // Nothing behind an all-reduce that was not started is started.
+        // If an all-reduce of this stream was not started, no later all-reduce of the stream is started.
         let begun = match position.is_broken() {
             true => Err(agent_status(&AgentError::StreamBroken, None)),
             false => self.begin(sessions, request, position.clone()).await,
@@ -79,8 +81,8 @@ impl Stream {
         session.is_some_and(|session| session.job().is_ok_and(|job| job.member.has_ended()))
     }
 
-    /// Starts an operation once there is room for it.
-    /// The future yields the answer, and a permit to drop once the answer is sent.
+    /// Starts an operation as soon as there is room for it. The future yields the answer, and a permit
+    /// that the caller drops after it has sent the answer.
     async fn begin(
         &mut self,
         sessions: &Sessions,
@@ -94,7 +96,8 @@ impl Stream {
         Ok(async move { (ended.await, under_way) })
     }
 
-    /// The session of a request; waits for this stream's turn in it.
+    /// Returns the session of a request. The first call waits until all earlier streams of the session
+    /// have ended.
     async fn session(&mut self, sessions: &Sessions, id: &[u8]) -> Result<Arc<Session>, Status> {
         let session = sessions.find(id)?;
         match &self.turn {

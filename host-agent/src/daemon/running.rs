@@ -1,4 +1,4 @@
-//! A job's worker that works for the processes of this host.
+//! The worker of a job, which runs all-reduces for the processes of this host.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use crate::error::AgentError;
 use crate::membership::{Membership, Speaker};
 use crate::worker::{Completion, KeptAlive, Outcome, Terms, WorkerAgent};
 
-/// A started member.
+/// The membership of this host in a job that has started.
 pub(crate) struct Running {
     pub(crate) agent: Arc<WorkerAgent>,
     pub(crate) rank: Rank,
     pub(crate) width: SliceWidth,
     pub(crate) window: u32,
-    /// The number of switches that add the job's gradients, when the worker joined.
+    /// The number of switches that added the job's gradients when the worker joined.
     pub(crate) switches: u32,
     pub(crate) collectives: Collectives,
     job: String,
@@ -63,10 +63,10 @@ impl Running {
         })
     }
 
-    /// Starts an all-reduce behind all earlier all-reduces, and returns a future of its outcome.
-    /// `bounds` are the bounds of its elements, if they are known. `part` is its part in the training; `held` is
-    /// dropped with the operation's data. The future must be driven to its end even if its caller stops waiting: it
-    /// reports a wrong sum to the controller, which then fails the job.
+    /// Starts an all-reduce after all earlier all-reduces, and returns a future of its outcome. `bounds`
+    /// are the bounds of its elements, if they are known. `part` is its part in the training. `held` is dropped with
+    /// the operation's data. The future must run to its end even if its caller stops waiting, because it reports a
+    /// wrong sum to the controller, which then fails the job.
     pub(super) fn start_reduce(
         self: &Arc<Self>,
         operation: AllReduce,
@@ -130,12 +130,12 @@ impl Running {
         }
     }
 
-    /// When the all-reduce under way began; `None`: none is under way.
+    /// Returns the time at which the all-reduce under way began; `None` if no all-reduce is under way.
     pub(crate) fn under_way(&self) -> Option<Instant> {
         self.training_progress().under_way()
     }
 
-    /// Returns the time for which the controller has been away, if it is.
+    /// Returns the time for which the controller has been unreachable; `None` if it is reachable.
     pub(crate) fn away(&self) -> Option<Duration> {
         self.away.borrow().map(|since| since.elapsed())
     }
@@ -147,11 +147,11 @@ impl Running {
 
     /// Returns true if this host has abandoned an all-reduce that other members may still finish.
     pub(super) async fn has_given_up(&self) -> bool {
-        // An agent that has ended contributes nothing any more.
+        // An agent that has ended no longer contributes to an all-reduce.
         self.agent.situation().await.is_ok_and(|situation| situation.has_given_up)
     }
 
-    /// The report that the controller gets from time to time.
+    /// Returns the progress that the agent regularly reports to the controller.
     pub(crate) async fn progress(&self) -> v1::JobProgress {
         let (progress, waits) = {
             let training_progress = self.training_progress();

@@ -53,7 +53,7 @@ impl Segments {
         state.open.remove(&id).map(release).ok_or_else(|| no_segment(id))
     }
 
-    /// Elements inside an open segment.
+    /// Returns the segment with this id, and the range of `count` elements in it.
     pub(crate) fn place(
         &self,
         id: u32,
@@ -77,8 +77,8 @@ impl Drop for Segments {
     }
 }
 
-/// Drops segments, which takes the longer, the more memory goes with them: not on the threads
-/// that all sessions share.
+/// Drops segments on a blocking thread, because large segments take long to unmap. The threads that
+/// all sessions share must not wait for that.
 fn release<T: Send + 'static>(segments: T) {
     match Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(|| drop(segments))),

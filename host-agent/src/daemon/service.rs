@@ -33,10 +33,11 @@ use super::training::Training;
 use super::waiting;
 use crate::JobMember;
 
-/// Events that may wait for the process to take them: Started, Failed or Ended, and some Waiting.
+/// Events that may wait until the process reads them: Started, Failed or Ended, and some Waiting
+/// events.
 const EVENTS: usize = 4;
 
-/// The most servers of one training: each keeps a connection of the agent's.
+/// The most servers of one training. For each server, the agent keeps a connection open.
 const MAX_SERVERS: usize = 64;
 /// The longest name of a job or a server, in bytes.
 const MAX_NAME: usize = 255;
@@ -70,8 +71,8 @@ impl Agent for Service {
                 () = waiting::say(&job, &member, &sender) => {}
                 () = process.ended() => {}
             }
-            // The stream stays open until the process is done with it: closing it would end the session, and lose the
-            // reason for the job's end.
+            // The agent keeps the stream open until the process closes it or ends. Closing the stream earlier would end
+            // the session, and the process would not receive the reason for the job's end.
             stay(&jobs, &process, &sender).await;
         });
         Ok(Response::new(Events { events, _session: session }))
@@ -88,7 +89,7 @@ impl Agent for Service {
         let (waits, mut waiting) = mpsc::channel(1);
         options.waits = Some(waits);
         let job = options.job.clone();
-        // A connection to each server, and the process's descriptor.
+        // The descriptors for a connection to each server, and for the process's pidfd.
         let descriptors = account.descriptors(options.servers.len() as u64 + 1)?;
         let training = Training::new(options, Arc::clone(&account), descriptors);
         let session = self.sessions.open(Session::new(Participation::Training(training), account));
@@ -97,7 +98,7 @@ impl Agent for Service {
         let jobs = Arc::clone(&self.jobs);
         tokio::spawn(async move {
             let event = Some(v1::training_event::Event::Opened(opened));
-            // If the client no longer listens, the next line returns at once.
+            // If the client no longer reads the events, `stay` returns immediately.
             let _ = sender.send(Ok(v1::TrainingEvent { event })).await;
             tokio::select! {
                 () = stay(&jobs, &process, &sender) => {}
@@ -228,14 +229,14 @@ impl Agent for Service {
     }
 }
 
-/// The user that the calling process belongs to, as the kernel says.
+/// Returns the user of the calling process, as the kernel reports it.
 fn owner<T>(request: &Request<T>) -> Result<User, Status> {
     let unknown = || Status::unauthenticated("the kernel does not tell who is calling");
     credentials(request).map(|credentials| credentials.uid()).ok_or_else(unknown)
 }
 
-/// The options for taking part in a training for a process: in this host's name, and
-/// with its certificate.
+/// Builds the options with which the agent takes part in a training for a process. The agent uses
+/// this host's certificate.
 fn training_options(
     request: v1::OpenTrainingRequest,
     fabric: HostFabric,
@@ -281,7 +282,7 @@ fn training_options(
     Ok(ClientOptions { token, workers: NonZeroU16::new(workers), settings, fabric: Some(fabric), ..options })
 }
 
-/// Checks a name: it appears in errors, which have to fit into a message.
+/// Checks the length of a name. The name appears in errors, which have to fit into a message.
 fn check_name(whose: &str, name: &str) -> Result<(), Status> {
     if name.len() > MAX_NAME {
         let problem = format!("a {whose}'s name of {} bytes: {MAX_NAME} are the most", name.len());
@@ -290,7 +291,8 @@ fn check_name(whose: &str, name: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// Turns a membership's phases into events until the job is over or the client stops listening.
+/// Sends an event for each new phase of a membership until the job is over or the client stops
+/// reading.
 async fn tell(
     mut phases: watch::Receiver<Phase>,
     session: SessionId,
@@ -302,7 +304,7 @@ async fn tell(
         let event = match phase {
             Phase::Waiting => None,
             Phase::Running(running) => {
-                // If the agent has ended already, the next phase says so.
+                // If the agent has already ended, the next phase reports the end.
                 let situation = running.agent.situation().await.ok();
                 situation.map(|situation| Event::Started(started(&session, host, &running, situation)))
             }
@@ -325,7 +327,7 @@ async fn tell(
     }
 }
 
-/// Returns when the process is done with the stream of events or has ended, or the agent stops.
+/// Waits until the process has closed the stream of events or has ended, or until the agent stops.
 async fn stay<E>(jobs: &Jobs, process: &Process, events: &mpsc::Sender<Result<E, Status>>) {
     tokio::select! {
         () = events.closed() => {}
@@ -337,7 +339,7 @@ async fn stay<E>(jobs: &Jobs, process: &Process, events: &mpsc::Sender<Result<E,
 pub(crate) type JobEvents = Events<v1::JobEvent>;
 pub(crate) type TrainingEvents = Events<v1::TrainingEvent>;
 
-/// The events of what one process takes part in. Dropping this means that the process is gone.
+/// The stream of events of a session. The server drops it when the client has gone.
 pub(crate) struct Events<E> {
     events: mpsc::Receiver<Result<E, Status>>,
     _session: OpenSession,

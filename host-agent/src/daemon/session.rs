@@ -1,4 +1,4 @@
-//! The training processes that the agent serves.
+//! The sessions of the training processes that the agent serves.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use super::reducing::Reducing;
 use super::segments::Segments;
 use super::training::Training;
 
-/// The id of a session in calls: 128 random bits.
+/// The id that calls use to name a session: 128 random bits.
 pub(crate) type SessionId = [u8; 16];
 
-/// A process's session: what it takes part in, and its shared memory.
+/// A process's session: its job or training, and its shared memory.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) account: Arc<Account>,
@@ -23,22 +23,22 @@ pub(crate) struct Session {
     part: Participation,
 }
 
-/// Work in which a process takes part.
+/// The work of a session: a job or a training.
 #[derive(Debug)]
 pub(crate) enum Participation {
     /// The all-reduces of a job.
     Job(Reducing),
-    /// A parameter server's job.
+    /// The steps of a training with parameter servers.
     Training(Training),
 }
 
 impl Session {
-    /// A new session that takes its resources from the account.
+    /// Creates a session that takes its resources from the account.
     pub(crate) fn new(part: Participation, account: Arc<Account>) -> Self {
         Self { segments: Segments::new(Arc::clone(&account)), account, part }
     }
 
-    /// Its job; an error if it is a training.
+    /// Returns the session's job, or an error if the session belongs to a training.
     pub(crate) fn job(&self) -> Result<&Reducing, Status> {
         match &self.part {
             Participation::Job(reducing) => Ok(reducing),
@@ -48,7 +48,7 @@ impl Session {
         }
     }
 
-    /// Its training; an error if it is a job.
+    /// Returns the session's training, or an error if the session belongs to a job.
     pub(crate) fn training(&self) -> Result<&Training, Status> {
         match &self.part {
             Participation::Training(training) => Ok(training),
@@ -58,7 +58,7 @@ impl Session {
         }
     }
 
-    /// Ends what it takes part in, since the process has gone without closing it.
+    /// Leaves the job or the training, because the process has gone without closing the session.
     fn abandon(&self, reason: &str) {
         match &self.part {
             Participation::Job(reducing) => reducing.member.leave(reason),
@@ -71,7 +71,7 @@ impl Session {
 #[derive(Debug)]
 pub(crate) struct Sessions {
     state: Mutex<State>,
-    /// Told when a process has gone.
+    /// Notified when a process has gone.
     gone: Arc<Notify>,
 }
 
@@ -93,7 +93,7 @@ impl Sessions {
         OpenSession { sessions: Arc::clone(self), id }
     }
 
-    /// Looks up the session for a call that begins.
+    /// Returns the session for a new call, and the permit of the call.
     pub(crate) fn call(&self, id: &[u8]) -> Result<(Arc<Session>, Call), Status> {
         let session = self.find(id)?;
         let call = session.account.begin_call()?;
@@ -106,12 +106,12 @@ impl Sessions {
         session.ok_or_else(|| if state.closed { shutting_down() } else { no_session() })
     }
 
-    /// Closes a session whose process has no use for its job any more; the host stays a member.
+    /// Closes a session whose process has finished with its job. The host stays a member.
     ///
-    /// If an abandoned all-reduce has no result yet, the host leaves the job instead: its contribution is in the
-    /// network, where the next process's first all-reduce could be summed with it, or end up behind it.
+    /// If an abandoned all-reduce has no result yet, the host leaves the job instead. Its contribution is still in the
+    /// network, so the next process's first all-reduce could be added to it or be delayed behind it.
     ///
-    /// With `at_end` the training is at its end, and the host leaves the job, too.
+    /// If `at_end` is true, the training has ended, and the host leaves the job, too.
     pub(crate) async fn close_job(&self, id: &[u8], at_end: bool) -> Result<(), Status> {
         let has_given_up = self.find(id)?.job()?.has_given_up().await;
         let mut state = self.state();
@@ -137,7 +137,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Shuts down: ends trainings; [`Jobs`](super::jobs::Jobs) leaves the jobs.
+    /// Ends all trainings and refuses new calls. [`Jobs`](super::jobs::Jobs) leaves the jobs.
     pub(crate) fn shut_down(&self) {
         let mut state = self.state();
         state.closed = true;
@@ -149,8 +149,8 @@ impl Sessions {
     }
 }
 
-/// A session that lasts as long as its process follows it.
-/// Unless it was closed, dropping this leaves what it takes part in.
+/// A session that stays open while its process reads the stream of events. Dropping it leaves the job
+/// or the training, unless the process has closed the session.
 pub(crate) struct OpenSession {
     sessions: Arc<Sessions>,
     pub(crate) id: SessionId,

@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use tokio::net::UnixListener;
 
-/// The socket's user and group may connect.
+/// The permissions of the socket: its user and group may connect.
 const MODE: u32 = 0o660;
 
-/// Why the socket cannot be listened on.
+/// The reason why the agent cannot listen on the socket.
 #[derive(Debug, Error)]
 pub enum SocketError {
-    /// Another process answers there.
+    /// Another process listens on the socket.
     #[error("another agent listens on {}: stop it, or give this one another --socket", path.display())]
     InUse {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
     },
-    /// Something other than a socket has the name.
+    /// The path belongs to a file that is not a socket.
     #[error("{} is there and is not a socket: remove it, or give another --socket", path.display())]
     NotASocket {
         /// The path of the existing file.
@@ -30,30 +30,29 @@ pub enum SocketError {
     /// The operating system refused.
     #[error("cannot listen on {}: {reason}", path.display())]
     System {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
         /// The system's reason.
         reason: io::Error,
     },
 }
 
-/// A socket's name in the file system; removed when this is dropped.
+/// The socket's file. Dropping this value removes it.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
-    /// Its device and inode: another agent may have put its own socket in its place.
+    /// The file's device and inode. They differ if another agent has replaced the socket by its own.
     identity: (u64, u64),
 }
 
-/// Listens on `path`, and replaces a socket that a crashed agent has left there.
+/// Listens on a socket at `path`, and replaces a socket that a crashed agent has left there.
 ///
-/// Listens on a socket at `path`. The socket gets its name only after its permissions are set, so that no process can
-/// connect before.
+/// The socket gets this path only after its permissions are set, so that no process can connect earlier.
 pub(crate) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), SocketError> {
     let failed = |reason| SocketError::System { path: path.into(), reason };
     check_free(path)?;
     let draft = draft(path);
-    // Anything there belongs to this process, from an earlier attempt that failed.
+    // If the file exists, an earlier, failed attempt with this process's id has left it.
     let _ = fs::remove_file(&draft);
     let listener = UnixListener::bind(&draft).map_err(failed)?;
     let named = fs::set_permissions(&draft, Permissions::from_mode(MODE)).and_then(|()| {
@@ -68,7 +67,7 @@ pub(crate) fn listen(path: &Path) -> Result<(UnixListener, SocketFile), SocketEr
     Ok((listener, SocketFile { path: path.into(), identity }))
 }
 
-/// The path of the socket before it gets its name.
+/// Returns the path of the socket before it is renamed to its final path.
 fn draft(path: &Path) -> PathBuf {
     path.with_extension(format!("{}.new", std::process::id()))
 }
@@ -122,7 +121,7 @@ mod tests {
         let path = folder.path().join("agent.sock");
         let (listener, file) = listen(&path).unwrap();
         assert!(matches!(listen(&path).unwrap_err(), SocketError::InUse { .. }));
-        // As after a crash: the name without a listener.
+        // The state after a crash: the file exists, but no process listens.
         drop(listener);
         let (_second, replaced) = listen(&path).unwrap();
         drop(file);

@@ -1,4 +1,4 @@
-//! A training process's part in a parameter server's job.
+//! A training process's part in a training with parameter servers.
 
 use std::sync::Arc;
 
@@ -14,32 +14,32 @@ use super::budget::Permit;
 use super::segment::{ElementRange, Segment};
 use super::segments::{self, Segments};
 
-/// The most memory that a step takes, as a multiple of the size of the parameters, whatever the servers
-/// do (see [`memory`]).
+/// The most memory that a step can take, as a multiple of the size of the parameters. It holds for
+/// any behaviour of the servers (see [`memory`]).
 const COPIES: u64 = 14;
 
-/// One process's part: a worker of the job, from the first step on.
+/// One process's part in a training: it becomes a worker of the job with the first step.
 #[derive(Debug)]
 pub(crate) struct Training {
     account: Arc<Account>,
     commands: mpsc::Sender<Command>,
-    /// Held by the call under way; waiting calls get it in the order in which they were made.
+    /// The lock that the call under way holds. Waiting calls get it in the order in which they were made.
     turn: Arc<AsyncMutex<Turn>>,
     work: AbortHandle,
 }
 
-/// The state that one call leaves to the next.
+/// The state that one call passes to the next.
 #[derive(Debug, Default)]
 struct Turn {
     /// The number of the model's parameters; `None` before training has begun.
     parameters: Option<usize>,
-    /// The memory of the gradient under way, from its first part to its step.
+    /// The memory of the gradient under way, from the gradient's first part to its step.
     in_use: Option<InUse>,
 }
 
 struct Command {
     request: Request,
-    /// Released when the work is done, even if the caller has stopped waiting before.
+    /// Released when the work is done, even if the caller has already stopped waiting.
     turn: OwnedMutexGuard<Turn>,
 }
 
@@ -54,8 +54,8 @@ enum Request {
 type Reply<T> = oneshot::Sender<Result<T, Status>>;
 
 impl Training {
-    /// A part that does not join before [`begin`](Self::begin).
-    /// `descriptors` are the file descriptors of its connections. Must be called in a tokio runtime.
+    /// Creates a part that joins the job only in [`begin`](Self::begin). `descriptors` are the file
+    /// descriptors of its connections. Must be called in a tokio runtime.
     pub(crate) fn new(options: ClientOptions, account: Arc<Account>, descriptors: Permit) -> Self {
         let (commands, receiver) = mpsc::channel(1);
         let held = (Arc::clone(&account), descriptors);
@@ -66,7 +66,8 @@ impl Training {
         Self { account, commands, turn: Arc::default(), work: tokio::spawn(work).abort_handle() }
     }
 
-    /// Joins with the parameters in shared memory, and writes the parameters of the first step back there.
+    /// Joins the job with the parameters in shared memory, and writes the parameters of the first step
+    /// back to it.
     pub(crate) async fn begin(
         &self,
         segments: &Segments,
@@ -78,7 +79,7 @@ impl Training {
         self.step(|reply| Request::Begin { initial, reply }, turn, &parameters).await
     }
 
-    /// Hands in a gradient, or its last part, and writes the next step's parameters to shared memory.
+    /// Sends a gradient, or its last part, and writes the next step's parameters to shared memory.
     pub(crate) async fn push(
         &self,
         segments: &Segments,
@@ -101,7 +102,7 @@ impl Training {
         self.step(|reply| Request::Push { first, values, reply }, turn, &parameters).await
     }
 
-    /// Hands in a part of the next gradient.
+    /// Adds a part to the next gradient.
     pub(crate) async fn push_part(
         &self,
         segments: &Segments,
@@ -119,13 +120,13 @@ impl Training {
         self.ask(|reply| Request::Part { first, values, reply }, turn).await
     }
 
-    /// Drops the parts that were handed in.
+    /// Drops the parts of the gradient that the process has already pushed.
     pub(crate) async fn drop_parts(&self) -> Result<(), Status> {
         let turn = self.turn().await;
         self.ask(|reply| Request::DropParts { reply }, turn).await
     }
 
-    /// Leaves the job; calls that wait for a step get an error.
+    /// Leaves the job. Calls that wait for a step get an error.
     pub(crate) fn leave(&self) {
         self.work.abort();
     }
@@ -134,7 +135,8 @@ impl Training {
         Arc::clone(&self.turn).lock_owned().await
     }
 
-    /// Reads values; for the first part of a gradient, takes the memory of the whole gradient before.
+    /// Reads values from shared memory. Before the first part of a gradient, takes the memory of the
+    /// whole gradient.
     async fn read(
         &self,
         mut turn: OwnedMutexGuard<Turn>,
@@ -173,12 +175,12 @@ impl Training {
     }
 }
 
-/// Carries out commands one after the other, whether or not their callers still wait.
-/// Dropping the future leaves the job.
+/// Carries out commands one after the other, even if their callers no longer wait. Dropping the
+/// future leaves the job.
 async fn work(options: ClientOptions, mut commands: mpsc::Receiver<Command>) {
     let mut client = None;
     while let Some(Command { request, mut turn }) = commands.recv().await {
-        // A reply is dropped if its caller no longer waits for it.
+        // The reply is dropped if its caller no longer waits for it.
         match (request, &mut client) {
             (Request::Begin { initial, reply }, none @ None) => {
                 let joined = Client::join(options.clone(), &initial).await;
@@ -223,7 +225,7 @@ async fn work(options: ClientOptions, mut commands: mpsc::Receiver<Command>) {
     }
 }
 
-/// Hands in a whole gradient, or the last part of one.
+/// Sends a whole gradient, or adds the last part of a gradient and sends it.
 async fn push(client: &mut Client, first: usize, values: &[f32]) -> Result<Step, ClientError> {
     if !client.has_parts() {
         return client.push(values).await;
@@ -232,7 +234,7 @@ async fn push(client: &mut Client, first: usize, values: &[f32]) -> Result<Step,
     client.push_parts().await
 }
 
-/// Ends a call's turn: memory stays in use only for parts of a gradient.
+/// Ends a call's turn. The memory stays in use only if the client holds parts of a gradient.
 fn end(mut turn: OwnedMutexGuard<Turn>, client: Option<&Client>) {
     if !client.is_some_and(Client::has_parts) {
         turn.in_use = None;
@@ -243,25 +245,29 @@ fn not_begun() -> Status {
     Status::failed_precondition("begin the training first")
 }
 
-/// The place as an index; the largest index, where no part can be, if it is beyond all memory.
+/// Converts a position to an index. A position beyond all memory becomes the largest index, where no
+/// part can start.
 fn place(first: u64) -> usize {
     usize::try_from(first).unwrap_or(usize::MAX)
 }
 
-/// Returns the most bytes that a training step with `parameters` parameters takes.
-/// Between steps it is less.
+/// Returns the most bytes that a training step with `parameters` parameters takes. Between steps, the
+/// training takes less.
 ///
-/// Memory that stays allocated between steps: the initial parameters as the agent sends them, in case a server has lost
-/// them, and the residual of error feedback. Memory for a step: the gradient that the agent has read, its server's part
-/// of it, and two older gradients, which the fabric may still be aggregating; the encoded gradient, twice, and twice in
-/// wire format; the parameters as they arrive, decoded, for the server's range, and for the process. Measurements with
-/// well-behaved servers gave ten times the parameters' size. The fabric's own memory is counted when the fabric takes
-/// it.
+/// Copies that stay allocated between steps: the initial parameters as the agent sends them, in case a server has lost
+/// them, and the residual of error feedback.
+///
+/// Copies for a step: the gradient that the agent has read, its server's part of it, and two older gradients, which the
+/// fabric may still be aggregating; the encoded gradient, twice, and twice in wire format; the parameters as they
+/// arrive, decoded, for the server's range, and for the process.
+///
+/// Measurements with servers that follow the protocol gave ten times the parameters' size. The fabric's own memory is
+/// counted when the fabric takes it.
 fn memory(parameters: usize) -> u64 {
     (parameters as u64).saturating_mul(size_of::<f32>() as u64).saturating_mul(COPIES)
 }
 
-/// Values in shared memory.
+/// The place of values in shared memory.
 struct Values {
     segment: Arc<Segment>,
     place: ElementRange,
@@ -286,7 +292,8 @@ impl Values {
     }
 }
 
-/// Runs work on large tensors, which takes a while, off the threads that all sessions share.
+/// Runs work on large tensors on a blocking thread, because it would delay the threads that all
+/// sessions share.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> Result<T, Status> {
@@ -294,7 +301,7 @@ async fn blocking<T: Send + 'static>(
     done.map_err(|error| Status::internal(error.to_string()))?.map_err(segments::unusable)
 }
 
-/// An error in the API's terms.
+/// Converts an error to a status of the API.
 fn status(error: &ClientError) -> Status {
     let code = match error {
         ClientError::Servers { .. }

@@ -1,4 +1,4 @@
-//! The progress of a job's processes, and the time that their steps took.
+//! The progress of a job's processes, and the durations of their steps.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,31 +6,31 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tributary_api::v1;
 
-/// Number of steps that are remembered: more than a process makes between two
-/// reports to the controller.
+/// Number of steps that are remembered. A process makes fewer steps between two reports to the
+/// controller.
 const REMEMBERED: usize = 16;
 
-/// The part of an all-reduce in its process's training.
+/// The role of an all-reduce in its process's training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepPart {
-    /// Part of a step over this number of samples.
+    /// The all-reduce belongs to a step over this number of samples.
     OfStep {
         samples: u32,
         /// True if another all-reduce of the same step follows.
         goes_on: bool,
     },
-    /// Part of no step.
+    /// The all-reduce does not belong to a step.
     Other,
 }
 
-/// Outcome of an all-reduce.
+/// The outcome of an all-reduce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// With a result.
+    /// The all-reduce has a result.
     Reduced,
-    /// With an order to the process, which then begins another step.
+    /// The all-reduce ended with an order to the process, which then begins another step.
     Told,
-    /// With an error.
+    /// The all-reduce ended with an error.
     Failed,
 }
 
@@ -39,36 +39,37 @@ pub(super) enum End {
 pub(super) struct TrainingProgress {
     /// All-reduces that have ended with a result.
     operations: u64,
-    /// When the first of the all-reduces under way began; `None`: none is under way.
+    /// The time at which the oldest of the all-reduces under way began; `None` if no all-reduce is under
+    /// way.
     under_way: Option<Instant>,
     /// Number of all-reduces that are under way.
     count: usize,
-    /// When the last of them began, or another one ended.
+    /// The last time at which an all-reduce began or ended; `None` if no all-reduce is under way.
     moved: Option<Instant>,
-    /// When the last all-reduce ended.
+    /// The time at which the last all-reduce ended.
     ended: Option<Instant>,
-    /// The last time between two all-reduces.
+    /// The length of the last period without an all-reduce.
     gap: Duration,
     making: Making,
-    /// Finished steps.
+    /// The number of finished steps.
     steps: u64,
     last: VecDeque<v1::TrainingStep>,
 }
 
-/// A step in progress.
+/// The step in progress.
 #[derive(Debug, Clone, Copy, Default)]
 struct Making {
     compute: Duration,
     reduce: Duration,
-    /// True if the beginning of the step is unknown.
+    /// True if the time at which the step began is unknown.
     is_cut: bool,
     /// True if one of the step's all-reduces has ended with an order to the process.
     is_told: bool,
 }
 
 impl TrainingProgress {
-    /// An all-reduce begins.
-    /// If others are under way, the process has not waited for them, but computed since one of them began or ended.
+    /// Notes that an all-reduce begins. If others are under way, the process did not wait for them. It
+    /// has computed since the last of them began or ended.
     pub(super) fn begin(&mut self, now: Instant) {
         self.count += 1;
         if let Some(moved) = self.moved.replace(now) {
@@ -85,8 +86,8 @@ impl TrainingProgress {
         }
     }
 
-    /// An all-reduce has ended: the process has waited for it since another one
-    /// ended or the last one began.
+    /// Notes that an all-reduce has ended. The process has waited for it since the last begin or end of
+    /// an all-reduce.
     pub(super) fn end(&mut self, now: Instant, part: StepPart, end: End) {
         self.count = self.count.saturating_sub(1);
         if let Some(moved) = self.moved.replace(now) {
@@ -121,12 +122,13 @@ impl TrainingProgress {
         }
     }
 
-    /// When the all-reduce under way began; `None`: none is under way.
+    /// Returns the time at which the oldest all-reduce under way began; `None` if no all-reduce is under
+    /// way.
     pub(super) fn under_way(&self) -> Option<Instant> {
         self.under_way
     }
 
-    /// The report to the controller.
+    /// Returns the report for the controller.
     pub(super) fn progress(&self) -> v1::JobProgress {
         v1::JobProgress {
             operations: self.operations,
@@ -148,13 +150,13 @@ mod tests {
 
     const STEP: StepPart = StepPart::OfStep { samples: 16, goes_on: false };
 
-    /// A training_progress, and a clock for it in milliseconds.
+    /// Returns a `TrainingProgress`, and a clock for it in milliseconds.
     fn training_progress() -> (TrainingProgress, impl Fn(u64) -> Instant) {
         let start = Instant::now();
         (TrainingProgress::default(), move |milliseconds| start + Duration::from_millis(milliseconds))
     }
 
-    /// Samples, and milliseconds of computing and of reducing, of the remembered steps.
+    /// Returns the samples of each remembered step, and its milliseconds of computing and of reducing.
     fn steps(training_progress: &TrainingProgress) -> Vec<(u32, u64, Option<u64>)> {
         let milliseconds = |nanoseconds: u64| nanoseconds / 1_000_000;
         let step = |step: &v1::TrainingStep| {
@@ -171,7 +173,7 @@ mod tests {
         training_progress.end(at(10), STEP, End::Reduced);
         assert_eq!(steps(&training_progress), [], "nobody knows when the first one began");
         training_progress.begin(at(40));
-        // Two that overlap count as one stretch of waiting.
+        // Two all-reduces that overlap count as one period of waiting.
         training_progress.begin(at(45));
         training_progress.end(at(50), STEP, End::Failed);
         assert_eq!(training_progress.under_way(), Some(at(40)));
@@ -200,7 +202,7 @@ mod tests {
         let (mut training_progress, at) = training_progress();
         training_progress.begin(at(0));
         training_progress.end(at(10), STEP, End::Reduced);
-        // Two more begin while the first is under way; the process waits once the last has begun.
+        // Two further all-reduces begin while the first is under way. The process waits only after the last has begun.
         let part = |goes_on| StepPart::OfStep { samples: 16, goes_on };
         for begun in [110, 120, 135] {
             training_progress.begin(at(begun));

@@ -1,4 +1,4 @@
-//! The all-reduces of one session that are not answered yet.
+//! The all-reduces of one session that the agent has not answered yet.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -11,7 +11,7 @@ use tonic::Status;
 use super::budget::LimitError;
 use super::segment::Stretch;
 
-/// All of them, with the bytes of their elements.
+/// The all-reduces under way, and the bytes of their elements.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay {
     state: Mutex<State>,
@@ -20,12 +20,12 @@ pub(super) struct UnderWay {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The ranges of the all-reduces under way, in the order in which these were started.
+    /// The byte ranges of the all-reduces under way, in the order in which they were started.
     stretches: BTreeMap<u64, Stretch>,
     entered: u64,
 }
 
-/// One of them, until this is dropped.
+/// An all-reduce that is under way until this value is dropped.
 #[derive(Debug)]
 pub(super) struct Entry {
     under_way: Arc<UnderWay>,
@@ -40,7 +40,7 @@ impl Drop for Entry {
 }
 
 impl UnderWay {
-    /// Adds an all-reduce, unless its bytes overlap those of another all-reduce.
+    /// Adds an all-reduce, unless its bytes overlap the bytes of another all-reduce.
     pub(super) fn enter(self: &Arc<Self>, stretch: Stretch) -> Result<Entry, Status> {
         let mut state = self.state();
         if state.stretches.values().any(|other| other.overlaps(&stretch)) {
@@ -62,13 +62,12 @@ impl UnderWay {
         self.state().stretches.len()
     }
 
-    /// Takes memory for the all-reduce that was entered last.
-    /// While others are under way, it waits for the missing memory to become free: they end without this one, since
-    /// they were started before it on all members.
+    /// Takes memory for the all-reduce that was entered last. While other all-reduces are under way, it
+    /// waits for their memory. They end without this all-reduce, because all members started them before it.
     pub(super) async fn room<T>(&self, take: impl Fn() -> Result<T, LimitError>) -> Result<T, LimitError> {
         loop {
             let mut ended = pin!(self.ended.notified());
-            // From now on no end of an all-reduce is missed.
+            // From now on, the notification of every ended all-reduce arrives.
             ended.as_mut().enable();
             match take() {
                 Err(_) if self.len() > 1 => ended.await,

@@ -1,4 +1,4 @@
-//! Reports to a process about what it waits for.
+//! Reports to a process and the log about the causes of waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tributary_ps::client::Waiting;
 use super::member::{Member, Phase};
 use super::running::Running;
 
-/// Reports to the process and the log what is waited for, until this is dropped.
+/// Reports to the process and the log what the job waits for, until the caller drops the future.
 pub(super) async fn say(
     job: &str,
     member: &Arc<Member>,
@@ -33,7 +33,7 @@ pub(super) async fn say(
                 Some((time, what)) => (time, Some(what)),
                 None => (Duration::ZERO, None),
             },
-            // Nothing is waited for any more, and the job's end is reported elsewhere.
+            // The job no longer waits, and another task reports the job's end.
             Phase::Over(_) => return std::future::pending().await,
         };
         if !moments.is_one(time) {
@@ -43,7 +43,7 @@ pub(super) async fn say(
         let seconds = time.as_secs();
         tracing::info!(job, seconds, what, "waiting");
         let event = Some(Event::Waiting(v1::Waiting { what, seconds }));
-        // A process that does not listen now gets the next report.
+        // If the process does not read now, the report is dropped; the process gets the next report.
         let _ = events.try_send(Ok(v1::JobEvent { event }));
     }
 }
@@ -58,7 +58,7 @@ pub(super) async fn pass_on(
         let seconds = time.as_secs();
         tracing::info!(job, seconds, what, "waiting");
         let event = Some(v1::training_event::Event::Waiting(v1::Waiting { what, seconds }));
-        // A process that does not listen now gets the next report.
+        // If the process does not read now, the report is dropped; the process gets the next report.
         let _ = events.try_send(Ok(v1::TrainingEvent { event }));
     }
     std::future::pending::<()>().await;
@@ -66,13 +66,13 @@ pub(super) async fn pass_on(
 
 /// Returns the duration and the cause of the wait of the all-reduces under way.
 async fn wait_of(running: &Running) -> Option<(Duration, String)> {
-    // The silence cannot be longer than the oldest all-reduce.
+    // A wait cannot be longer than the oldest all-reduce under way, so a young all-reduce needs no check.
     running.under_way().filter(|since| since.elapsed() >= Moments::FIRST)?;
     let wait = running.agent.situation().await.ok()?.wait?;
     Some((wait.silent, wait.to_string()))
 }
 
-/// Returns the controller's reasons for the wait, or a text that the controller is away.
+/// Returns the controller's reasons for the wait, or a text that the controller is unreachable.
 async fn reasons(member: &Member) -> String {
     let away = *member.away.borrow();
     if let Some(since) = away {

@@ -1,4 +1,4 @@
-//! The events of a membership, in this crate's terms.
+//! The events that the controller sends to a member.
 
 use tributary_api::{ConfigError, JobConfig, v1};
 use tributary_wire::Seq;
@@ -8,53 +8,53 @@ use crate::worker::Detached;
 /// An event for a member of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobEvent {
-    /// The fabric is ready: start an agent with this configuration.
+    /// The fabric is ready. The member starts an agent with this configuration.
     Start(Box<JobConfig>),
-    /// To a worker: a change of generation is about to come.
-    /// The worker [freezes](crate::WorkerAgent::freeze), and answers with its standing.
+    /// To a worker: a change of generation is coming. The worker [freezes](crate::WorkerAgent::freeze),
+    /// and answers with its progress.
     Prepare {
         /// The coming generation.
         generation: u32,
     },
-    /// To a frozen worker: it [proceeds](crate::WorkerAgent::proceed), and answers when it is done.
+    /// To a frozen worker: it [proceeds](crate::WorkerAgent::proceed), and answers when it has finished.
     Proceed {
         /// The generation; see [`Prepare`](Self::Prepare).
         generation: u32,
-        /// The most operations, counted from the job's start, that it is to begin.
+        /// The highest number of operations that the worker may begin, counted from the job's start.
         until: u64,
     },
-    /// To a frozen worker: it answers with results that others do not have.
+    /// To a frozen worker: it answers with results that other members do not have.
     Provide {
         /// The generation; see [`Prepare`](Self::Prepare).
         generation: u32,
         /// The slices of these results.
         seqs: Vec<Seq>,
     },
-    /// The member changes to this generation, and confirms that. A member that is in it already goes on if
-    /// it was frozen.
+    /// The member changes to this generation and confirms the change. A member that is already in this
+    /// generation continues if it was frozen.
     Change(Box<JobConfig>),
     /// To a worker: the job continues without it.
     Removed {
-        /// Why, with the name of the host, switch or link at fault.
+        /// The reason, with the name of the host, switch or link at fault.
         reason: String,
     },
-    /// To a worker: the job continues without it as long as its process is degraded.
+    /// To a worker: the job continues without it as long as its process is too slow.
     Detached(Detached),
     /// To a server: another host serves the job from now on.
     Relieved,
-    /// The job is over before its end.
+    /// The job has failed.
     Failed {
-        /// Why, with the name of the host or switch at fault.
+        /// The reason, with the name of the host or switch at fault.
         reason: String,
         /// True if members had a wrong sum.
         wrong_sum: bool,
     },
-    /// The job has ended.
+    /// The job has ended without an error.
     Ended,
 }
 
 impl JobEvent {
-    /// Returns true if no event follows.
+    /// Returns true if no event follows this event.
     pub(super) fn is_last(&self) -> bool {
         matches!(self, Self::Removed { .. } | Self::Relieved | Self::Failed { .. } | Self::Ended)
     }

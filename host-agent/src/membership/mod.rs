@@ -1,4 +1,4 @@
-//! A host's side of the controller's API.
+//! A host's membership in a job, over the controller's API.
 
 mod event;
 mod processes;
@@ -20,45 +20,45 @@ pub use event::JobEvent;
 pub(crate) use speaker::Speaker;
 use stream::EventStream;
 
-/// Events that may wait to be taken.
+/// Events that may wait until the member reads them.
 const EVENTS: usize = 4;
 
-/// A host that wants to take part in a job.
+/// A host that joins a job, and the terms on which it joins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobMember {
     /// The job's name.
     pub job: String,
-    /// The job's token, as its creator got it.
+    /// The job's token, which the job's creator received from the controller.
     pub token: Vec<u8>,
     /// This host's name in the topology.
     pub host: String,
-    /// The role in which it joins.
+    /// The role in which the host joins.
     pub role: MemberRole,
-    /// True if the process accepts members that join later; then it may also join a running job.
+    /// True if the process accepts members that join later. The host may then also join a running job.
     pub elastic: bool,
-    /// True if it may begin a new run of a job whose last run is over.
+    /// True if the host may begin a new run of a job whose last run is over.
     pub new_run: bool,
 }
 
 impl JobMember {
-    /// A rigid worker: it joins before the job starts, as all others do.
+    /// Describes a worker that is not elastic. It must join before the job starts.
     pub fn worker(job: &str, token: &[u8], host: &str) -> Self {
         let (job, token, host) = (job.to_owned(), token.to_vec(), host.to_owned());
         Self { job, token, host, role: MemberRole::Worker, elastic: false, new_run: false }
     }
 
-    /// The aggregation server.
+    /// Describes the aggregation server.
     pub fn server(job: &str, token: &[u8], host: &str) -> Self {
         Self { role: MemberRole::Server, ..Self::worker(job, token, host) }
     }
 }
 
-/// The role of a host in a job. It may have both.
+/// The role of a host in a job. A host may have both roles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MemberRole {
-    /// It gives gradients and takes results.
+    /// The host contributes gradients and receives results.
     Worker,
-    /// It is the root of the tree.
+    /// The host is the aggregation server at the root of the tree.
     Server,
 }
 
@@ -71,9 +71,8 @@ impl From<MemberRole> for v1::MemberRole {
     }
 }
 
-/// A host's membership in a job.
-/// It lasts as long as this value: when it is dropped before the job is over, the controller finds the host gone. A
-/// broken connection does not end it: it joins again, however long that takes.
+/// A host's membership in a job. If it is dropped before the job is over, the controller detects that
+/// the host has gone. If the connection breaks, the membership joins again and retries without a time limit.
 #[derive(Debug)]
 pub struct Membership {
     speaker: Speaker,
@@ -102,54 +101,56 @@ impl Membership {
         Ok(Self { speaker: Speaker::new(client, member), events, held, leaves, away, work })
     }
 
-    /// The job's name.
+    /// Returns the job's name.
     pub fn job(&self) -> &str {
         &self.speaker.member.job
     }
 
-    /// Waits for the next event, also across broken connections. No event follows the last one, which is
-    /// [`JobEvent::Removed`], [`JobEvent::Relieved`], [`JobEvent::Failed`] or [`JobEvent::Ended`].
+    /// Waits for the next event. Broken connections do not interrupt the wait. The last event is
+    /// [`JobEvent::Removed`], [`JobEvent::Relieved`], [`JobEvent::Failed`] or [`JobEvent::Ended`]; no event follows it.
     ///
     /// # Errors
-    /// [`JoinError::BadConfig`] for an invalid configuration; [`JoinError::UnknownEvent`]; [`JoinError::Refused`] when
-    /// the controller does not let this host join again; [`JoinError::Over`] after an error or the last event.
+    /// [`JoinError::BadConfig`] for an invalid configuration; [`JoinError::UnknownEvent`] for an event that this
+    /// version does not know; [`JoinError::Refused`] if the controller does not let this host join again;
+    /// [`JoinError::Over`] after an error or after the last event.
     pub async fn next_event(&mut self) -> Result<JobEvent, JoinError> {
         self.events.recv().await.unwrap_or(Err(JoinError::Over))
     }
 
-    /// Notes that this host's agent is in this generation; a later join reports the
+    /// Notes that this host's agent is in this generation. If the host joins again, it reports the
     /// generation to the controller.
     pub fn holds(&self, generation: u32) {
         self.held.store(generation, Ordering::Release);
     }
 
-    /// Since when the controller has not answered; `None` while it answers.
+    /// Returns a receiver of the time since which the controller has been unreachable; `None` while it is
+    /// reachable.
     pub fn away(&self) -> watch::Receiver<Option<Instant>> {
         self.away.clone()
     }
 
-    /// A speaker, to report and answer while someone else waits for events.
+    /// Returns a speaker, which sends reports and answers while another task waits for events.
     pub(crate) fn speaker(&self) -> Speaker {
         self.speaker.clone()
     }
 
-    /// Leaves the job: the others continue without this host, unless the job is rigid; then it fails. If
-    /// the controller does not answer within two seconds, this returns: the controller will find the host gone.
+    /// Leaves the job. The job continues without this host, or fails if it is rigid. If the controller does
+    /// not answer within two seconds, `leave` returns an error, and the controller will detect that the host has gone.
     ///
     /// # Errors
-    /// [`JoinError::Refused`].
+    /// [`JoinError::Refused`] if the controller refuses, or does not answer in time.
     pub async fn leave(self, reason: &str) -> Result<(), JoinError> {
         self.part(&reason.to_owned().into()).await
     }
 
-    /// Leaves the job with any parting; see [`leave`](Self::leave).
+    /// Leaves the job with the reason in `parting`; see [`leave`](Self::leave).
     pub(crate) async fn part(self, parting: &Parting) -> Result<(), JoinError> {
         self.leaves.store(true, Ordering::Release);
         self.speaker.clone().leave(parting).await
     }
 }
 
-/// Way in which a host leaves a job.
+/// The terms on which a host leaves a job.
 #[derive(Debug, Clone)]
 pub(crate) struct Parting {
     /// The reason, in a few words.
@@ -159,7 +160,7 @@ pub(crate) struct Parting {
 }
 
 impl Parting {
-    /// A parting at the end of the training.
+    /// Returns the parting at the end of the training.
     pub(crate) fn at_end() -> Self {
         Self { reason: "its training is at its end".to_owned(), at_end: true }
     }

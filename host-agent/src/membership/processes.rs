@@ -8,11 +8,11 @@ use super::{JobMember, Speaker};
 use crate::error::JoinError;
 
 impl Speaker {
-    /// Reports to the controller that the sum of an all-reduce is wrong, with this member's contribution;
-    /// the job then fails. Returns the verdict, which lists the members' contributions.
+    /// Reports to the controller that the sum of an all-reduce is wrong, with this member's contribution.
+    /// The job then fails. Returns the verdict, which lists the members' contributions.
     ///
     /// # Errors
-    /// [`JoinError::Refused`].
+    /// [`JoinError::Refused`] if the controller refuses the report, or does not answer in time.
     pub(crate) async fn report_wrong_sum(
         &self,
         description: &str,
@@ -26,8 +26,8 @@ impl Speaker {
         verdict.map_err(JoinError::refused("take a report"))
     }
 
-    /// The other workers whose processes do not wait for a result, as far as the controller knows, and why
-    /// the job has not changed over; both empty if it does not answer.
+    /// Returns the other workers whose processes do not wait for a result, according to the controller,
+    /// and the reason why the job has not changed its generation. Both are empty if the controller does not answer.
     pub(crate) async fn in_the_way(&self) -> (Vec<String>, String) {
         let v1::Job { members, setback, .. } = self.job().await.unwrap_or_default();
         let workers = members.into_iter().filter(|member| member.role() == v1::MemberRole::Worker);
@@ -35,16 +35,16 @@ impl Speaker {
             member.host != self.member.host
                 && member.progress.as_ref().is_some_and(|progress| progress.stalled_milliseconds == 0)
         };
-        // All of them are listed, by rank.
+        // The controller lists all workers in the order of their ranks, so the position is the rank.
         let idle = workers.enumerate().filter(|(_, member)| idle(member));
         (idle.map(|(rank, member)| format!("rank {rank} ({})", member.host)).collect(), setback)
     }
 
-    /// Hands in a profile of the process on this host; the controller waits for the others'
-    /// profiles for a moment.
+    /// Sends a profile of the process on this host. The controller waits a moment for the profiles of the
+    /// other processes.
     ///
     /// # Errors
-    /// The controller's refusal.
+    /// The status with which the controller refuses the profile, or `DEADLINE_EXCEEDED` if it does not answer in time.
     pub(crate) async fn hand_in_profile(
         &self,
         number: schedule::ProfileNumber,
@@ -57,12 +57,13 @@ impl Speaker {
         handed_in.map(Response::into_inner)
     }
 
-    /// The controller's view of the job; `None` if it does not answer.
+    /// Returns the controller's description of the job; `None` if the controller does not answer or does
+    /// not know the job.
     pub(crate) async fn job(&self) -> Option<v1::Job> {
         let mut client = self.client.clone();
         let listed = in_time(client.list_jobs(v1::ListJobsRequest {})).await;
         let jobs = listed.map(|listed| listed.into_inner().jobs).unwrap_or_default();
-        // Names are reused: only the last job of a name can be alive.
+        // Names are reused, and only the last job of a name can be alive.
         jobs.into_iter().rfind(|job| job.name == self.member.job)
     }
 }

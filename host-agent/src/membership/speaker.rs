@@ -13,10 +13,10 @@ use super::{JobMember, Parting};
 use crate::backoff::Backoff;
 use crate::error::JoinError;
 
-/// Time that the controller may take to answer a farewell, a report or a question.
+/// The time within which the controller must answer a departure, a report or a request.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A member's way to address the controller.
+/// The client with which a member sends reports and answers to the controller.
 #[derive(Debug, Clone)]
 pub(crate) struct Speaker {
     pub(super) client: ControllerClient<Channel>,
@@ -28,8 +28,8 @@ impl Speaker {
         Self { client, member }
     }
 
-    /// Sends the answer to a question about `generation`, again and again until the controller has it, or
-    /// does not want it any more.
+    /// Answers a question about `generation`. Repeats the answer until the controller has received it or
+    /// does not need it any more.
     pub(crate) async fn answer(&self, generation: u32, answer: Answer) {
         let JobMember { job, token, host, role, .. } = self.member.clone();
         let role = v1::MemberRole::from(role).into();
@@ -73,7 +73,8 @@ impl Speaker {
     }
 }
 
-/// Returns true if a retry cannot help: the change of generation is cancelled, or the job is over.
+/// Returns true if a retry cannot succeed, because the change of generation is cancelled or the job
+/// is over.
 fn is_final(code: Code) -> bool {
     matches!(code, Code::Aborted) || super::stream::is_final(code)
 }

@@ -1,4 +1,4 @@
-//! The stream of a job's events, across broken connections.
+//! The stream of a job's events. It reconnects when the connection breaks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -20,9 +20,9 @@ type Events = mpsc::Sender<Result<JobEvent, JoinError>>;
 pub(super) struct EventStream {
     client: ControllerClient<Channel>,
     member: JobMember,
-    /// The generation of the host's agent; 0: it has not started.
+    /// The generation of the host's agent; 0 if no agent has started.
     held: Arc<AtomicU32>,
-    /// True once the host is leaving the job: the controller ends the stream then.
+    /// True if the host is leaving the job; the controller then ends the stream.
     leaves: Arc<AtomicBool>,
     stream: Option<Streaming<v1::JobEvent>>,
 }
@@ -47,8 +47,8 @@ impl EventStream {
         Ok(())
     }
 
-    /// Forwards events until the last event, until the receiver is gone, or until the host has left.
-    /// `away` holds the time since which the controller has not answered.
+    /// Forwards events until the last event, until the receiver is dropped, or until the host has left.
+    /// `away` holds the time since which the controller has not answered; `None` if it answers.
     pub(super) async fn forward(mut self, events: Events, away: watch::Sender<Option<Instant>>) {
         loop {
             match self.next().await {
@@ -63,7 +63,7 @@ impl EventStream {
                     away.send_replace(Some(Instant::now()));
                     if let Err(refused) = self.join_again(&status).await {
                         let refused = JoinError::refused("let this host join again")(refused);
-                        // The receiver may be gone.
+                        // The receiver may already be dropped.
                         let _ = events.send(Err(refused)).await;
                         return;
                     }
@@ -73,10 +73,10 @@ impl EventStream {
         }
     }
 
-    /// The next event, valid or not.
+    /// Returns the next event, or the error that makes the event invalid.
     ///
     /// # Errors
-    /// The connection is broken.
+    /// Returns an error if the connection is broken.
     async fn next(&mut self) -> Result<Result<JobEvent, JoinError>, Status> {
         let closed = || Status::unavailable("the controller has closed the stream of events");
         let message = match &mut self.stream {
@@ -89,10 +89,10 @@ impl EventStream {
             .and_then(|event| event.try_into().map_err(JoinError::BadConfig)))
     }
 
-    /// Joins again, as often as it takes.
+    /// Joins again, and retries until the controller answers.
     ///
     /// # Errors
-    /// The controller answers, but does not accept this host any more.
+    /// Returns an error if the controller answers but does not accept this host any more.
     async fn join_again(&mut self, broken: &Status) -> Result<(), Status> {
         let JobMember { job, .. } = &self.member;
         let (job, generation) = (job.clone(), self.held.load(Ordering::Acquire));
@@ -110,7 +110,7 @@ impl EventStream {
                 Err(status) if is_final(status.code()) => return Err(status),
                 Err(status) => {
                     let reason = words(&status);
-                    // Each reason is logged once, not once a second.
+                    // A reason is logged once and not at every attempt.
                     if reason != said {
                         tracing::info!(job, reason, "the controller is still away");
                         said = reason;
@@ -126,7 +126,7 @@ pub(super) fn is_final(code: Code) -> bool {
     matches!(code, Code::NotFound | Code::PermissionDenied | Code::FailedPrecondition)
 }
 
-/// The innermost reason: tonic's own text is only "transport error".
+/// Returns the innermost reason of an error, because tonic's own text is only "transport error".
 fn words(status: &Status) -> String {
     match std::error::Error::source(status) {
         Some(cause) => tributary_transport::innermost(cause),

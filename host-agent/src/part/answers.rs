@@ -1,4 +1,4 @@
-//! A member's answers when its job is about to change its generation.
+//! A member's answers to the controller's questions before a change of generation.
 
 use tributary_api::v1;
 use tributary_api::v1::answer_request::Answer;
@@ -22,7 +22,7 @@ pub(super) enum Question {
     Provide { seqs: Vec<Seq> },
 }
 
-/// Does what is asked, and sends the controller the outcome.
+/// Carries out the request, and sends the outcome to the controller.
 pub(super) async fn answer(speaker: Speaker, agent: &JobAgent, Ask { generation, question }: Ask) {
     let JobAgent::Worker(worker) = agent else {
         tracing::warn!(generation, "the controller asks a server what only workers know");
@@ -30,7 +30,7 @@ pub(super) async fn answer(speaker: Speaker, agent: &JobAgent, Ask { generation,
     };
     match find_out(worker, question).await {
         Ok(answer) => speaker.answer(generation, answer).await,
-        // The follower of the agent sees the same error.
+        // `follow` sees the same error of the agent and handles it.
         Err(error) => tracing::debug!(generation, %error, "no answer"),
     }
 }

@@ -1,4 +1,4 @@
-//! A host's part in a job, in either role, from its start to its end.
+//! A host's part in a job, as a worker or a server, from its start to its end.
 
 mod answers;
 mod serve;
@@ -21,10 +21,11 @@ use answers::answer;
 pub use serve::serve_job;
 pub use servers::{Reserved, Served, Servers};
 
-/// Opens the port that leads to this host's switch, once for each job.
+/// A function that opens the port to this host's switch. It is called once for each job.
 pub type OpenPort = Arc<dyn Fn() -> Result<Box<dyn FramePort>, AgentError> + Send + Sync>;
 
-/// Opens this port for the first job, and no other: an end of an in-process link exists once.
+/// Returns a function that opens `port` for the first job only. An end of an in-process link exists
+/// only once.
 pub fn open_once(port: impl FramePort + 'static) -> OpenPort {
     let port = Mutex::new(Some(Box::new(port) as Box<dyn FramePort>));
     Arc::new(move || {
@@ -34,12 +35,12 @@ pub fn open_once(port: impl FramePort + 'static) -> OpenPort {
     })
 }
 
-/// The agent of a host's part, in either role.
+/// The agent of a host's part in a job.
 #[derive(Clone)]
 pub(crate) enum JobAgent {
-    /// A worker's.
+    /// The agent of a worker.
     Worker(Arc<WorkerAgent>),
-    /// The aggregation server's.
+    /// The agent of the aggregation server.
     Server(Arc<ServerAgent>),
 }
 
@@ -67,13 +68,13 @@ impl JobAgent {
     }
 }
 
-/// Waits until the job starts for this host.
+/// Waits until the job starts for this host, and returns the configuration.
 pub(crate) async fn wait_for_start(
     membership: &mut Membership,
     job: &str,
 ) -> Result<Box<JobConfig>, JobError> {
     match membership.next_event().await? {
-        // When the connection broke before the start arrived, a change takes the place of the start.
+        // If the connection broke before the start event arrived, the controller sends a change instead.
         JobEvent::Start(config) | JobEvent::Change(config) => Ok(config),
         JobEvent::Failed { reason, wrong_sum } => {
             Err(JobError::Failed { job: job.into(), reason, wrong_sum })
@@ -89,7 +90,8 @@ pub(crate) async fn wait_for_start(
     }
 }
 
-/// Leaves since the agent cannot start or go on, so that the others continue without this host.
+/// Leaves the job because the agent cannot start or continue. The other members continue without this
+/// host.
 pub(crate) async fn give_up(membership: Membership, error: AgentError) -> JobError {
     if let Err(error) = membership.leave(&error.to_string()).await {
         tracing::warn!(%error, "cannot leave: the controller will find this host gone");
@@ -97,10 +99,10 @@ pub(crate) async fn give_up(membership: Membership, error: AgentError) -> JobErr
     error.into()
 }
 
-/// Stays a member until the job is over, the agent has ended, or `leave` gives a reason to go.
+/// Stays a member until the job is over, the agent has ended, or `leave` yields a reason to leave.
 ///
 /// # Errors
-/// [`JobError`] when the job is over before its end; [`JobError::Left`] when this host has left it.
+/// [`JobError::Left`] if this host has left the job; another [`JobError`] if its part is over before the job's end.
 pub(crate) async fn see_through(
     mut membership: Membership,
     agent: &JobAgent,
@@ -125,15 +127,15 @@ pub(crate) async fn see_through(
     }
 }
 
-/// Carries out the controller's orders on an agent that was started in `generation`, until its part in
-/// the job is over: at the job's end, or when another host serves it.
+/// Carries out the controller's orders on an agent that was started in `generation`. Returns when the
+/// job has ended or when another host serves it.
 ///
 /// # Errors
-/// [`JobError::Failed`], [`JobError::Removed`], [`JobError::Join`]; [`JobError::Agent`]: the agent cannot continue.
+/// [`JobError::Failed`], [`JobError::Removed`] or [`JobError::Join`]; [`JobError::Agent`] if the agent cannot continue.
 async fn follow(membership: &mut Membership, agent: &JobAgent, generation: u32) -> Result<(), JobError> {
     membership.holds(generation);
     let mut follower = Follower { job: membership.job().to_owned(), agent, generation };
-    // One answer at a time: the next question makes it obsolete.
+    // Only one answer is in progress at a time, because the next question makes it obsolete.
     let mut answering: Answering<'_> = Box::pin(future::pending());
     loop {
         tokio::select! {
@@ -154,18 +156,18 @@ async fn follow(membership: &mut Membership, agent: &JobAgent, generation: u32) 
 
 type Answering<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// The result of handling an event.
+/// The step that follows an event.
 enum Next {
-    /// The part has ended without an error.
+    /// The host's part in the job has ended without an error.
     Over,
-    /// The agent is in this generation and must confirm it to the controller.
+    /// The agent is in this generation. The member must confirm that to the controller.
     Changed(u32),
     /// The agent must answer a question of the controller.
     Asked(answers::Ask),
     Nothing,
 }
 
-/// Takes a running agent from event to event.
+/// Applies the events of a membership to a running agent.
 struct Follower<'a> {
     job: String,
     agent: &'a JobAgent,
@@ -212,9 +214,8 @@ impl Follower<'_> {
         Ok(Next::Nothing)
     }
 
-    /// Changes to a generation.
-    /// A controller may repeat the order for this generation or for an older one if it has not received the
-    /// confirmation; the agent then confirms again.
+    /// Changes to another generation. The controller repeats the order for the present generation if it
+    /// has not received the confirmation; the agent then confirms again. Orders for older generations are ignored.
     async fn change(&mut self, config: &JobConfig) -> Result<Next, AgentError> {
         if config.generation < self.generation {
             tracing::info!(job = self.job, config.generation, self.generation, "an old generation is over");
@@ -238,7 +239,7 @@ impl Follower<'_> {
     }
 }
 
-/// The reason with which an agent is ended when its job is over.
+/// Returns the reason with which the agent ends when its job is over.
 pub(crate) fn reason(end: &Result<(), JobError>) -> String {
     match end {
         Ok(()) => "the job has ended".into(),

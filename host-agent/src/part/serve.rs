@@ -12,12 +12,12 @@ use crate::error::{AgentError, JobError};
 use crate::membership::{JobMember, Membership};
 use crate::server::ServerAgent;
 
-/// Serves one job until it is over, until another host serves it, or until `leave` gives a reason to
-/// leave earlier. `start` is [`ServerAgent::start`] or [`ServerAgent::start_reading`]; it also lets the caller keep the
-/// agent, which keeps the port open.
+/// Serves one job until the job is over, until another host serves it, or until `leave` yields a
+/// reason to leave earlier. `start` is [`ServerAgent::start`] or [`ServerAgent::start_reading`]. It may also keep a
+/// reference to the agent, which keeps the port open.
 ///
 /// # Errors
-/// [`JobError`]: the job could not be joined, or it failed.
+/// [`JobError`] if the host could not join the job, or if the job failed.
 pub async fn serve_job(
     controller: &Remote,
     member: JobMember,
@@ -35,7 +35,7 @@ pub async fn serve_job(
     };
     let (membership, config) = tokio::select! {
         joined = joining => joined?,
-        // Returning breaks the connection, and so leaves the job.
+        // The return breaks the connection, so the host leaves the job.
         _ = &mut leave => return Ok(()),
     };
     let server = match open_port().and_then(|port| start(&config, port)) {

@@ -1,4 +1,4 @@
-//! The jobs that a host serves, each with an aggregation server of its own.
+//! The jobs that a host serves. Each job has its own aggregation server.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -16,7 +16,7 @@ use crate::error::JobError;
 use crate::membership::JobMember;
 use crate::server::ServerAgent;
 
-/// The jobs that this host serves. Clones share them.
+/// The jobs that this host serves. Clones refer to the same jobs.
 #[derive(Clone)]
 pub struct Servers(Arc<Shared>);
 
@@ -25,7 +25,7 @@ struct Shared {
     controller: Remote,
     open_port: OpenPort,
     state: Mutex<State>,
-    /// The reason to leave all jobs; `None` as long as the host stays in them.
+    /// The reason to leave all jobs; `None` while the host serves them.
     leaving: watch::Sender<Option<String>>,
 }
 
@@ -70,14 +70,14 @@ impl Drop for Reserved {
 }
 
 impl Servers {
-    /// Servers of the host with this name; each job opens a port of its own.
+    /// Creates the servers of the host with this name. Each job opens its own port.
     pub fn new(host: String, controller: Remote, open_port: OpenPort) -> Self {
         let (state, leaving) = (Mutex::default(), watch::Sender::new(None));
         Self(Arc::new(Shared { host, controller, open_port, state, leaving }))
     }
 
-    /// Serves a job from now on until it is over, unless it is served already; `None`: it is
-    /// [reserved](Self::reserve). Must be called in a tokio runtime.
+    /// Starts to serve a job until the job is over, unless this host already serves it. Returns `None` if
+    /// the job is [reserved](Self::reserve). Must be called in a tokio runtime.
     pub fn serve(&self, job: &str, token: &[u8]) -> Option<Served> {
         let mut state = self.state();
         // Removes finished tasks.
@@ -85,7 +85,7 @@ impl Servers {
         match state.served.get(job) {
             Some(None) => return None,
             Some(Some(served)) if served.token == token => return Some(served.clone()),
-            // Another token belongs to another job of the same name: the first one is about to be over.
+            // Another token belongs to another job with the same name. The earlier job is about to end.
             _ => {}
         }
         let (tell, end) = watch::channel(None);
@@ -105,7 +105,7 @@ impl Servers {
         Some(served)
     }
 
-    /// Forgets a job that is not served any more.
+    /// Removes a job that the host does not serve any more.
     fn forget(&self, job: &str, token: &[u8]) {
         let mut state = self.state();
         if state
@@ -117,7 +117,7 @@ impl Servers {
         }
     }
 
-    /// Reserves the job of that name for another server: [`serve`](Self::serve) leaves it alone.
+    /// Reserves the job for another server of this process. [`serve`](Self::serve) then ignores the job.
     pub fn reserve(&self, job: &str) -> Reserved {
         self.state().served.insert(job.to_owned(), None);
         Reserved { servers: self.clone(), job: job.to_owned() }
@@ -128,14 +128,14 @@ impl Servers {
         self.state().agents.push((job.to_owned(), Arc::downgrade(agent)));
     }
 
-    /// The counters of the servers at work, by their job's name.
-    /// It blocks on their threads: do not call it from async code.
+    /// Returns the counters of the running servers, with the names of their jobs. It blocks on the
+    /// servers' threads, so do not call it from async code.
     pub fn stats(&self) -> Vec<(String, AgentStats<ServerStats>)> {
-        // A server that ends meanwhile is left out.
+        // A server that has ended in the meantime is left out.
         self.at_work().filter_map(|(job, agent)| Some((job, agent.stats().ok()?))).collect()
     }
 
-    /// Returns what each running server knows about the members of its job.
+    /// Returns, for each running server, the members that request a result.
     pub(crate) async fn report(&self) -> Vec<v1::ServedJob> {
         let mut report = Vec::new();
         for (job, agent) in self.at_work() {
@@ -156,13 +156,13 @@ impl Servers {
         agents.into_iter().filter_map(|(job, agent)| Some((job, agent.upgrade()?)))
     }
 
-    /// Leaves all jobs, and serves no more.
+    /// Leaves all jobs. Waits until they are over for this host.
     pub async fn leave_all(&self, reason: &str) {
         self.0.leaving.send_replace(Some(reason.to_owned()));
         self.finished().await;
     }
 
-    /// Waits until all jobs are over that were served when this was called.
+    /// Waits until all jobs are over that this host served at the time of the call.
     pub async fn finished(&self) {
         let work = std::mem::take(&mut self.state().work);
         work.join_all().await;

@@ -26,12 +26,13 @@ pub use regroup::Regroup;
 use role::{Asked, Command, Reply, WorkerRole};
 pub use wait::Wait;
 
-/// One member of a job. Training threads share it by reference; dropping it stops its thread.
+/// The agent of one worker of a job. Training threads share it by reference. Dropping it stops its
+/// thread.
 pub struct WorkerAgent(Handle<WorkerRole>);
 
-/// A value that is kept as long as an all-reduce's data, and returned with its result.
-/// An all-reduce that has failed or that its caller has abandoned continues in the background after the answer, and
-/// keeps the value until it is done.
+/// A value that is kept with an all-reduce's data, and returned with its result. An all-reduce that
+/// has failed or that its caller has abandoned continues in the background after the answer. It keeps the value until
+/// it is done.
 pub(crate) struct KeptAlive(#[allow(dead_code, reason = "to be dropped")] Box<dyn Send>);
 
 impl KeptAlive {
@@ -49,22 +50,25 @@ impl fmt::Debug for KeptAlive {
 /// The terms of an all-reduce.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Terms {
-    /// Time that it may take once the all-reduces before it have ended; `None`: any time.
+    /// The time limit of the all-reduce, counted from the end of the preceding all-reduce; `None` if it
+    /// has no limit.
     pub(crate) deadline: Option<Duration>,
-    /// The generation for whose joiners it synchronises; 0: none.
+    /// The generation whose joiners this all-reduce synchronises; 0 if it does not synchronise.
     pub(crate) regroup: u32,
-    /// Its position in a stream: it is refused if an earlier one was.
+    /// The position of the all-reduce in its stream. It is refused if an earlier all-reduce of the stream
+    /// was refused.
     pub(crate) position: StreamPosition,
 }
 
-/// An all-reduce's place among all-reduces that are started one after another without waiting for the
-/// results. If one of them is not started, no later one is started: a later all-reduce would take its place in the
+/// The place of an all-reduce among all-reduces that a process starts one after another without
+/// waiting for results.
+/// If one all-reduce is not started, no later one is started. A later all-reduce would otherwise take its place in the
 /// order of the job's operations, and would be added to other members' all-reduces of another name. Earlier all-reduces
 /// are started, even if the worker handles them later.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamPosition {
     place: u64,
-    /// The first place whose all-reduce was not started; the highest number: there is none.
+    /// The first place whose all-reduce was not started; `u64::MAX` if there is none.
     broken: Arc<AtomicU64>,
 }
 
@@ -75,29 +79,30 @@ impl Default for StreamPosition {
 }
 
 impl StreamPosition {
-    /// The position with this number in the same stream.
+    /// Returns the position with number `place` in the same stream.
     pub(crate) fn at(&self, place: u64) -> Self {
         Self { place, broken: Arc::clone(&self.broken) }
     }
 
-    /// Notes that the all-reduce of this place is not started.
+    /// Notes that the all-reduce at this position was not started.
     pub(crate) fn break_off(&self) {
         self.broken.fetch_min(self.place, Ordering::AcqRel);
     }
 
-    /// Returns true if the all-reduce of this place, or an earlier one, was not started.
+    /// Returns true if the all-reduce at this position, or an earlier one, was not started.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Acquire) <= self.place
     }
 }
 
-/// The end of an all-reduce.
+/// The answer to an all-reduce.
 #[derive(Debug)]
 pub(crate) struct Completion {
     pub(crate) outcome: Outcome,
-    /// The members of the job by now.
+    /// The members of the job at the time of the answer.
     pub(crate) members: Arc<Members>,
-    /// The value kept with the data, which is now in the outcome; `None`: the worker still has the data.
+    /// The value that was kept with the data, if the outcome contains the data; `None` if the worker
+    /// still has the data.
     #[allow(dead_code, reason = "to be dropped")]
     pub(crate) held: Option<KeptAlive>,
 }
@@ -105,11 +110,11 @@ pub(crate) struct Completion {
 /// The outcome of an all-reduce.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Outcome {
-    /// Its sums.
+    /// The sums of the all-reduce.
     Reduced(Reduced),
-    /// No sums: the members have to synchronise first.
+    /// The all-reduce has no sums, because the members must synchronise first.
     Regroup(Regroup),
-    /// No sums: the job continues without this worker for now.
+    /// The all-reduce has no sums, because the job continues without this worker for now.
     Detached(Detached),
 }
 
@@ -120,9 +125,10 @@ pub struct Members {
     pub generation: u32,
     /// Ranks of the members, ascending.
     pub ranks: Vec<Rank>,
-    /// Ranks whose data the members process, ascending: their own, and those that they have adopted.
+    /// Ranks whose data the members process, ascending: the members' own ranks and the ranks whose data
+    /// they have adopted.
     pub shards: Vec<Rank>,
-    /// Ranks that have left the job while this worker was in it, with the reasons.
+    /// Ranks that have left the job while this worker was a member, with the reasons.
     pub lost: BTreeMap<Rank, String>,
 }
 
@@ -131,35 +137,34 @@ pub struct Members {
 pub struct Situation {
     /// The members of the job.
     pub members: Arc<Members>,
-    /// The joiners for which the process has to synchronise, if any.
+    /// The joiners with which the process must synchronise, if any.
     pub regroup: Option<Regroup>,
-    /// The state of the wait of the all-reduces under way, if any.
+    /// The wait of the all-reduces under way, if any.
     pub wait: Option<Wait>,
-    /// True if an abandoned all-reduce is not done.
-    /// Others may still finish it with this worker's contribution.
+    /// True if an abandoned all-reduce is not done. Other members may still finish it with this worker's
+    /// contribution.
     pub has_given_up: bool,
 }
 
 impl WorkerAgent {
     /// Starts a worker with the controller's configuration, on the port that leads to its first switch.
     ///
-    /// # Errors
-    /// [`AgentError::OtherRole`] for a server's configuration, [`AgentError::Config`] and [`AgentError::Frame`] for an
-    /// invalid one, [`AgentError::System`] when the port cannot be registered or the thread cannot be started,
-    /// [`AgentError::Mtu`] when the port does not carry the job's frames.
+    /// [`AgentError::OtherRole`] if the configuration is for a server; [`AgentError::Config`] or [`AgentError::Frame`]
+    /// if it is invalid; [`AgentError::System`] if the port cannot be registered or the thread cannot be started;
+    /// [`AgentError::Mtu`] if the port does not carry the job's frames.
     pub fn start(config: &JobConfig, timers: Timers, port: Box<dyn FramePort>) -> Result<Self, AgentError> {
         let role = WorkerRole::new(config, timers)?;
         Handle::start(&format!("worker {}", role.rank()), (&config.name, config.width), role, port).map(Self)
     }
 
-    /// Reduces over all members of the job and blocks until the result has arrived.
-    /// Every member must start the same operations in the same order; operations of several threads run in the order of
-    /// their calls.
+    /// Runs an all-reduce over all members of the job, and blocks until the result has arrived. Every
+    /// member must start the same operations in the same order. Operations of several threads run in the order of their
+    /// calls.
     ///
     /// # Errors
-    /// [`AgentError::Collective`] when the operation failed, [`AgentError::Refused`] when it was not started,
-    /// [`AgentError::Regroup`] when members have joined, [`AgentError::Detached`] as long as the job continues without
-    /// this worker, [`AgentError::Ended`] when the agent has ended, or ends meanwhile.
+    /// [`AgentError::Collective`] if the operation failed; [`AgentError::Refused`] if it was not started;
+    /// [`AgentError::Regroup`] if members have joined; [`AgentError::Detached`] while the job continues without this
+    /// worker; [`AgentError::Ended`] if the agent has ended, or ends before the result.
     pub fn all_reduce(&self, operation: AllReduce) -> Result<Reduced, AgentError> {
         let (sender, result) = bounded(1);
         // The answer is dropped if the caller no longer waits for it.
@@ -173,58 +178,58 @@ impl WorkerAgent {
         }
     }
 
-    /// Freezes the worker: it takes no result, sends nothing and begins no operation until it
-    /// [proceeds](Self::proceed) or [changes](Self::change). Returns its standing.
+    /// Freezes the worker, and returns its progress. A frozen worker accepts no result, sends nothing,
+    /// and begins no operation until [`proceed`](Self::proceed) or [`change`](Self::change).
     ///
     /// # Errors
-    /// [`AgentError::Ended`].
+    /// [`AgentError::Ended`] if the agent has ended.
     pub async fn freeze(&self) -> Result<Standing, AgentError> {
         self.0.ask(|reply| Command::Freeze { reply }).await
     }
 
-    /// Continues in the present generation until `until` operations are begun and finished.
-    /// They count from the job's start. Returns the worker's standing then, or earlier if another request interrupts
-    /// it.
+    /// Continues in the present generation until `until` operations, counted from the job's start, are
+    /// begun and finished. Returns the worker's progress then, or earlier if another request interrupts it.
     ///
     /// # Errors
-    /// [`AgentError::Ended`].
+    /// [`AgentError::Ended`] if the agent has ended.
     pub async fn proceed(&self, until: u64) -> Result<Standing, AgentError> {
         self.0.ask(|reply| Command::Proceed { until, reply }).await
     }
 
-    /// The results of the `slices`, as far as the worker still has them.
+    /// Returns the results of the `slices` that the worker still has.
     ///
     /// # Errors
-    /// [`AgentError::Ended`].
+    /// [`AgentError::Ended`] if the agent has ended.
     pub async fn finished(&self, slices: Vec<Seq>) -> Result<Vec<FinishedSlice>, AgentError> {
         self.0.ask(|reply| Command::Provide { slices, reply }).await
     }
 
-    /// Changes to another generation of the job, and continues if it was frozen. In a generation that it is
-    /// in already, it only goes on.
+    /// Changes to another generation of the job, and continues if the worker was frozen. If the worker is
+    /// already in that generation, it only continues.
     ///
     /// # Errors
-    /// [`AgentError::Change`], [`AgentError::OtherRole`], [`AgentError::Config`] and [`AgentError::Frame`] for an
-    /// invalid configuration: the worker then stays in the old generation. [`AgentError::Ended`].
+    /// [`AgentError::Change`], [`AgentError::OtherRole`], [`AgentError::Config`] or [`AgentError::Frame`] if the
+    /// configuration is invalid; the worker then stays in the old generation. [`AgentError::Ended`] if the agent has
+    /// ended.
     pub async fn change(&self, config: &JobConfig) -> Result<(), AgentError> {
         let config = Box::new(config.clone());
         self.0.ask(|reply| Command::Change { config, reply }).await?
     }
 
-    /// Detaches the worker, without which the job continues: it sends and takes nothing, and all its
-    /// operations, including those under way, end with `detached`. This lasts until it [changes](Self::change) to a
-    /// generation that it is in again.
+    /// Detaches the worker; the job continues without it. A detached worker sends nothing and accepts
+    /// nothing. All its operations, including those under way, end with `detached`. The state ends when the worker
+    /// [changes](Self::change) to a generation of which it is a member.
     ///
     /// # Errors
-    /// [`AgentError::Ended`].
+    /// [`AgentError::Ended`] if the agent has ended.
     pub async fn detach(&self, detached: Detached) -> Result<(), AgentError> {
         self.0.ask(|reply| Command::Detach { detached, reply }).await
     }
 
-    /// The worker's present situation.
+    /// Returns the worker's present situation.
     ///
     /// # Errors
-    /// [`AgentError::Ended`].
+    /// [`AgentError::Ended`] if the agent has ended.
     pub async fn situation(&self) -> Result<Situation, AgentError> {
         self.0.ask(|reply| Command::Look { reply }).await
     }
@@ -232,13 +237,13 @@ impl WorkerAgent {
     /// Returns the present values of the counters.
     ///
     /// # Errors
-    /// [`AgentError::Ended`] when the agent has ended.
+    /// [`AgentError::Ended`] if the agent has ended.
     pub fn stats(&self) -> Result<AgentStats<WorkerStats>, AgentError> {
         self.0.stats()
     }
 
-    /// Ends the agent from any thread; callers that wait for a result get
-    /// [`AgentError::Ended`] with this reason.
+    /// Ends the agent from any thread. Callers that wait for a result get [`AgentError::Ended`] with this
+    /// reason.
     pub fn end(&self, reason: &str) {
         self.0.end(reason);
     }
@@ -249,10 +254,10 @@ impl WorkerAgent {
         self.0.wait_for_end().await
     }
 
-    /// Stops the agent and waits for its thread. A result that is still awaited by others will not come.
+    /// Stops the agent and waits for its thread. Callers that still wait for a result get no result.
     ///
     /// # Errors
-    /// [`AgentError::Ended`] when the agent had failed before.
+    /// [`AgentError::Ended`] if the agent had failed before.
     pub fn stop(self) -> Result<(), AgentError> {
         self.0.stop()
     }

@@ -1,9 +1,9 @@
 //! Members that join a running job.
 //!
-//! The agents notify all members of them between the same two operations, so that all members see the same change: the
-//! agent answers a process's next all-reduce with a [`Regroup`] unless that all-reduce synchronises for the joiners.
-//! From that all-reduce on, the job continues as usual. If the leader was lost meanwhile, no member led the all-reduce
-//! and it had no effect; all members recognise this from the weight of its result.
+//! The agents notify their processes of the joiners between the same two operations, so that all members see the same
+//! change. An agent answers its process's next all-reduce with a [`Regroup`], unless that all-reduce synchronises with
+//! the joiners. After the synchronising all-reduce, the job continues as usual. If the leader was lost in the meantime,
+//! no member led the all-reduce, and it had no effect. All members recognise this from the weight of its result.
 
 use std::sync::Arc;
 
@@ -13,41 +13,42 @@ use tributary_wire::Rank;
 
 use super::Members;
 
-/// Members have joined since the last all-reduce, or the members' share of the data has changed: before
-/// the next all-reduce all members take over the leader's parameters.
+/// An order to synchronise. Members have joined since the last all-reduce, or the members' share of
+/// the data has changed. Before the next all-reduce, all members must take over the leader's parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Regroup {
     /// The generation of the change.
     pub generation: u32,
-    /// Ranks of all members in that generation, ascending; some may be lost since.
+    /// Ranks of all members in that generation, ascending. Some of them may have left since.
     pub ranks: Vec<Rank>,
-    /// The ranks that are new.
+    /// Ranks of the members that have joined.
     pub joined: Vec<Rank>,
-    /// The lowest rank that was a member before; if none is left, the lowest of all.
+    /// The lowest rank that was already a member before the change; if there is none, the lowest rank of
+    /// all.
     pub leader: Rank,
-    /// Ranks whose data the members process from now on, ascending.
+    /// Ranks whose data the members process after the change, ascending.
     pub shards: Vec<Rank>,
 }
 
-/// The joiners of one generation, perhaps none, until everyone has synchronised for it.
+/// The joiners of one generation (possibly none), until all members have synchronised with them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Joined {
     pub(super) generation: u32,
     ranks: Vec<Rank>,
-    /// All members of that generation.
-    /// Not of the present one: members may ask in different generations, and all have to get the same answer.
+    /// All members of that generation, not of the present one. Members may request an all-reduce in
+    /// different generations, and all must get the same answer.
     members: Arc<Members>,
 }
 
 impl Joined {
-    /// Returns `None` if no member has to synchronise for that generation.
+    /// Returns `None` if the members need not synchronise for that generation.
     pub(super) fn new(config: &JobConfig, members: &Arc<Members>) -> Option<Self> {
         let JobConfig { generation, joined, regroup, .. } = config;
         let (generation, ranks, members) = (*generation, joined.clone(), Arc::clone(members));
         (*regroup || !joined.is_empty()).then_some(Self { generation, ranks, members })
     }
 
-    /// The answer to the process; the leader is one of the `present` members.
+    /// Returns the answer to the process. The leader is one of the `present` members.
     pub(super) fn regroup(&self, present: &Members) -> Regroup {
         let is_new = |rank: &&Rank| self.ranks.contains(rank);
         let leader = present.ranks.iter().find(|rank| !is_new(rank)).or(present.ranks.first());
@@ -55,14 +56,14 @@ impl Joined {
             generation: self.generation,
             ranks: self.members.ranks.clone(),
             joined: self.ranks.clone(),
-            // There is always a member.
+            // A job always has a member, so the default is never used.
             leader: leader.copied().unwrap_or(Rank::ALL),
             shards: self.members.shards.clone(),
         }
     }
 }
 
-/// Returns true if all elements have come from a leader.
+/// Returns true if a leader has contributed all elements.
 pub(super) fn is_led(synchronised: &Reduced) -> bool {
     synchronised.weight > 0 && synchronised.runs.iter().all(|run| run.weight > 0)
 }
@@ -96,7 +97,7 @@ mod tests {
             leader: Rank::new(2),
             shards: ranks(&[0, 1, 2, 3, 4]),
         };
-        // Rank 1 has joined, too, and is lost again: all get the same answer, whenever they ask.
+        // Rank 1 has also joined, and has left again. All members get the same answer at any time.
         assert_eq!(regroup(&[0, 1], &[0, 2, 3]), expected);
         assert_eq!(regroup(&[0, 2], &[0, 2]).leader, Rank::new(0));
         assert_eq!(regroup(&[], &[2, 3]).leader, Rank::new(2), "nobody has joined");

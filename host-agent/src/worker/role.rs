@@ -1,4 +1,4 @@
-//! The work of a worker's thread.
+//! The state and the work of a worker's thread.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::driver::Role;
 use crate::error::AgentError;
 use crate::link::{FrameLink, Route, Verdict};
 
-/// Delivers the answer to the caller.
+/// A function that sends the answer to the caller.
 pub(super) type Reply = Box<dyn FnOnce(Result<Completion, AgentError>) + Send>;
 
-/// An operation to start, and the reply for its end.
+/// An operation to start, and the function that sends its answer.
 pub(crate) struct Asked {
     pub(super) operation: AllReduce,
-    /// The bounds of its elements, if they are known.
+    /// The bounds of the operation's elements, if they are known.
     pub(super) bounds: Option<Bounds>,
     pub(super) terms: Terms,
     pub(super) held: KeptAlive,
@@ -33,13 +33,13 @@ pub(crate) struct Asked {
 
 /// A command to a worker.
 pub(crate) enum Command {
-    /// Start an operation, and report how it ends.
+    /// Start an operation, and report its outcome.
     Reduce(Asked),
-    /// Freeze, and report the standing.
+    /// Freeze, and report the progress.
     Freeze { reply: oneshot::Sender<Standing> },
-    /// Continue until `until` operations are done, and report then.
+    /// Continue until `until` operations are done, and then report the progress.
     Proceed { until: u64, reply: oneshot::Sender<Standing> },
-    /// Hand out results.
+    /// Return the results of slices.
     Provide { slices: Vec<Seq>, reply: oneshot::Sender<Vec<FinishedSlice>> },
     /// Take no part in the job until a change to another generation.
     Detach { detached: Detached, reply: oneshot::Sender<()> },
@@ -52,48 +52,47 @@ pub(crate) enum Command {
 /// An operation that has not ended.
 struct Pending {
     reply: Reply,
-    /// Time that it may take once the operations before it have ended.
+    /// The time limit, counted from the end of the preceding operation.
     deadline: Option<Duration>,
-    /// When it was started.
+    /// The time at which the operation was started.
     started: Time,
-    /// The joiners that the operation synchronises with the members.
+    /// The joiners that this operation synchronises with the members; `None` if it does not synchronise.
     synchronises: Option<Joined>,
 }
 
 pub(crate) struct WorkerRole {
     worker: Worker,
     timers: Timers,
-    /// Set while the job continues without this worker.
+    /// The reason while the job continues without this worker.
     detached: Option<Detached>,
     job: JobId,
     rank: Rank,
     width: SliceWidth,
     window: u32,
     up: Route,
-    /// A result has one of these destinations: the worker's own address, or the job's multicast one.
+    /// The possible destinations of a result: the worker's own address and the job's multicast address.
     addresses: [MacAddr; 2],
     members: Arc<Members>,
-    /// The joiners for which the process has to synchronise.
+    /// The joiners with which the process must synchronise.
     joined: Option<Joined>,
     pending: BTreeMap<OperationId, Pending>,
-    /// The oldest pending operation, and since when it has been the oldest.
+    /// The oldest pending operation, and the time since which it has been the oldest.
     oldest: Option<(OperationId, Time)>,
-    /// The time at which the preceding operation became the oldest, if that operation was abandoned.
-    /// The deadlines run together.
+    /// The time at which the preceding operation became the oldest, if that operation was abandoned. The
+    /// deadlines of the two operations run together.
     given_up: Option<Time>,
-    /// Operations that wait until the outcome of a synchronising one is known: unless it has succeeded,
-    /// nothing behind it may be reduced.
+    /// Operations that wait for the outcome of a synchronising operation. If that operation fails to
+    /// synchronise the members, they must not be reduced.
     behind: VecDeque<Asked>,
-    /// The value that is kept with the data of each operation that the worker is not done
-    /// with, pending or not.
+    /// The value that is kept with the data of each operation that the worker still has, pending or not.
     held: BTreeMap<OperationId, KeptAlive>,
-    /// Receives the standing once the worker has proceeded as far as ordered.
+    /// Receives the progress when the worker has proceeded as far as ordered.
     proceeding: Option<oneshot::Sender<Standing>>,
-    /// When it was frozen, if it is.
+    /// The time at which the worker was frozen, if it is frozen.
     frozen: Option<Time>,
-    /// When the last result came, and how many had come by then.
+    /// The time of the last result, and the number of results at that time.
     heard: (Time, u64),
-    /// When something last let operations go on: a result, or a change of generation.
+    /// The time of the last event that let operations continue: a result, or a change of generation.
     moved: Time,
 }
 
@@ -140,12 +139,13 @@ impl WorkerRole {
         })
     }
 
-    /// The worker's rank.
+    /// Returns the worker's rank.
     pub(super) fn rank(&self) -> Rank {
         self.rank
     }
 
-    /// Starts an operation, or lets it wait for a synchronising one, unless it can be answered at once.
+    /// Starts an operation, or queues it behind a synchronising operation, unless it can be answered
+    /// immediately.
     fn reduce(&mut self, now: Time, asked: Asked) {
         if let Some(detached) = &self.detached {
             let outcome = Outcome::Detached(detached.clone());
@@ -184,7 +184,7 @@ impl WorkerRole {
         self.pending.values().any(|pending| pending.synchronises.is_some())
     }
 
-    /// Handles operations that waited for a synchronising one as if they came now.
+    /// Handles the operations that waited for a synchronising operation as if they were requested now.
     fn let_follow(&mut self, now: Time) {
         while !self.is_synchronising()
             && let Some(asked) = self.behind.pop_front()
@@ -195,11 +195,10 @@ impl WorkerRole {
         }
     }
 
-    /// Notes which operation is the oldest.
-    /// Its deadline counts from the time at which it becomes the oldest, that is, from the end of all earlier
-    /// operations. Behind an abandoned operation the deadline counts from the start of that operation's deadline, or
-    /// from the last progress since. Otherwise the deadlines of all operations under way would run out one after the
-    /// other.
+    /// Determines the oldest pending operation, and the time from which its deadline counts.
+    /// Normally, the deadline counts from the end of all earlier operations. Behind an abandoned operation, it counts
+    /// from the start of the abandoned operation's deadline, or from the last progress since then. Otherwise the
+    /// deadlines of all operations under way would run out one after the other.
     fn note_oldest(&mut self, now: Time) {
         let oldest = self.pending.first_key_value().map(|(id, pending)| (*id, pending.started));
         if self.oldest.map(|(id, _)| id) != oldest.map(|(id, _)| id) {
@@ -214,7 +213,7 @@ impl WorkerRole {
         reply(outcome.map(|outcome| Completion { outcome, members, held }));
     }
 
-    /// Reports the present standing to the caller of `Proceed`, even if the worker has not got that far.
+    /// Sends the present progress to the caller of `Proceed`, even if the worker has not finished.
     fn stop_proceeding(&mut self) {
         if let Some(reply) = self.proceeding.take() {
             let _ = reply.send(self.worker.standing());
@@ -229,14 +228,15 @@ impl WorkerRole {
         self.detached = Some(detached);
     }
 
-    /// The worker is a member again: it begins where the configuration says.
+    /// Makes the worker a member again. It begins at the position that the configuration states.
     fn come_back(&mut self, config: &JobConfig) -> Result<(), AgentError> {
         self.check(config)?;
         *self = Self::new(config, self.timers)?;
         Ok(())
     }
 
-    /// Checks another generation's configuration for the same worker, and returns the path up.
+    /// Checks the configuration of another generation for this worker, and returns the path to the
+    /// server.
     fn check<'a>(&self, config: &'a JobConfig) -> Result<&'a [Hop], AgentError> {
         let job = || config.name.clone();
         let JobRole::Worker { rank, up, .. } = &config.role else {
@@ -252,14 +252,14 @@ impl WorkerRole {
 
     fn change(&mut self, now: Time, config: &JobConfig) -> Result<(), AgentError> {
         if let Some(detached) = &self.detached {
-            // A generation in which it was a member is over.
+            // An order for a generation in which the worker was a member is out of date.
             let is_news = config.generation > detached.generation;
             return if is_news { self.come_back(config) } else { Ok(()) };
         }
         let is_held = self.worker.is_frozen() || self.proceeding.is_some();
         self.stop_proceeding();
         if config.generation == self.members.generation {
-            // A change that was called off, or one that the controller does not know to be done.
+            // The change was cancelled, or the controller does not know that it is done.
             if is_held {
                 self.worker.proceed(now, u64::MAX);
             }
@@ -268,7 +268,7 @@ impl WorkerRole {
         let up = Route::new(&config.own, &config.server, self.check(config)?.to_vec())?;
         let members = members(config, Some(&self.members));
         let joined = Joined::new(config, &members);
-        // Operations that have not begun wait until the members have synchronised.
+        // Operations that have not begun must wait until the members have synchronised.
         let withdrawn = if joined.is_some() { self.worker.withdraw_waiting() } else { Vec::new() };
         self.worker.change_generation(now, config.job, &config.ranks)?;
         self.worker.set_slice_time(config.slice_time);
@@ -313,13 +313,13 @@ impl WorkerRole {
         self.answer(pending.reply, Err(error), None);
     }
 
-    /// Returns the deadline of the oldest operation; later operations have no earlier deadline.
+    /// Returns the deadline of the oldest operation. No later operation has an earlier deadline.
     fn deadline(&self) -> Option<Time> {
         let (id, since) = self.oldest?;
         Some(since + self.pending.get(&id)?.deadline?)
     }
 
-    /// Gives up the oldest operation if its deadline has passed.
+    /// Abandons the oldest operation if its deadline has passed.
     fn abandon_overdue(&mut self, now: Time) {
         if let Some((operation, _)) = self.oldest
             && self.deadline().is_some_and(|at| at <= now)
@@ -328,7 +328,8 @@ impl WorkerRole {
         }
     }
 
-    /// Returns the cause of the operations' wait; `since` is when the oldest operation became the oldest.
+    /// Returns the cause of the operations' wait. `since` is the time at which the oldest operation
+    /// became the oldest.
     fn wait(&self, now: Time, since: Time) -> Wait {
         let Standing { next, idle, dues, .. } = self.worker.standing();
         let awaited = dues.into_iter().filter(|due| next.is_newer_than(*due));
@@ -352,7 +353,7 @@ impl WorkerRole {
     }
 }
 
-/// The members of a generation; `before` are the members of the previous generation.
+/// Returns the members of a generation. `before` are the members of the previous generation.
 fn members(config: &JobConfig, before: Option<&Members>) -> Arc<Members> {
     let mut shards = [config.ranks.as_slice(), &config.adopted].concat();
     shards.sort_unstable();
@@ -371,7 +372,7 @@ impl Role for WorkerRole {
     }
 
     fn handle_command(&mut self, now: Time, command: Command) {
-        // An answer is dropped if the caller no longer waits for it.
+        // The answer is dropped if the caller no longer waits for it.
         match command {
             Command::Reduce(asked) => self.reduce(now, asked),
             Command::Freeze { reply } => {
@@ -441,7 +442,7 @@ impl Role for WorkerRole {
         while let Some(event) = self.worker.poll_event() {
             let (OperationEvent::Completed { operation, .. } | OperationEvent::Failed { operation, .. }) =
                 &event;
-            // An abandoned operation has been answered already.
+            // The caller of an abandoned operation has already got its answer.
             let Some(pending) = self.pending.remove(operation) else { continue };
             match event {
                 OperationEvent::Completed { operation, reduced } => {

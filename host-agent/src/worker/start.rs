@@ -1,4 +1,4 @@
-//! All-reduces for whose results no thread waits.
+//! All-reduces whose results no thread waits for.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use super::{Completion, KeptAlive, Terms, WorkerAgent};
 use crate::error::AgentError;
 
 impl WorkerAgent {
-    /// Starts an all-reduce on these terms, behind all that were started before, and returns a future of
-    /// its outcome. When this returns, its place in the order is fixed. `bounds`: those of its elements, if they are
-    /// known. `held` is dropped with the operation's data.
+    /// Starts an all-reduce on these terms, after all all-reduces that were started before, and returns a
+    /// future of its outcome. When `start_reduce` returns, the position of the all-reduce in the order is fixed.
+    /// `bounds` are the bounds of its elements, if they are known. `held` is dropped with the operation's data.
     ///
     /// # Errors
-    /// [`AgentError::Ended`]. The future's errors are those of [`all_reduce`](Self::all_reduce),
-    /// [`AgentError::Deadline`] and [`AgentError::StreamBroken`].
+    /// [`AgentError::Ended`] if the agent has ended. The future's errors are the errors of
+    /// [`all_reduce`](Self::all_reduce), [`AgentError::Deadline`] and [`AgentError::StreamBroken`].
     pub(crate) fn start_reduce(
         self: &Arc<Self>,
         operation: AllReduce,

@@ -10,11 +10,11 @@ use tributary_wire::Seq;
 pub struct Wait {
     /// Time since the last result.
     pub silent: Duration,
-    /// Time since anything else that lets them go on, too: a change of generation.
+    /// Time since the last event that lets the all-reduces continue: a result or a change of generation.
     pub unmoved: Duration,
-    /// The oldest slice without a result; `None` if they have not begun.
+    /// The oldest slice without a result; `None` if the all-reduces have not begun.
     pub slice: Option<Seq>,
-    /// Time for which the worker has been frozen for a change of generation, if it is.
+    /// Time for which the worker has been frozen for a change of generation; `None` if it is not frozen.
     pub frozen: Option<Duration>,
 }
 

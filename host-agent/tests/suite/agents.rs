@@ -1,5 +1,4 @@
-//! Agents and their callers: wrong configurations, foreign frames, and all the ways in
-//! which an agent can end.
+//! Agents and their callers: wrong configurations, foreign frames, and all causes that end an agent.
 
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -72,22 +71,23 @@ fn a_job_name_from_outside_may_hold_anything() {
     agent.stop().unwrap();
 }
 
-/// Damages every eighth frame of each link in one of several ways, and sends it on to its destination.
+/// Damages every eighth frame of each link in one of several ways, and forwards it to its
+/// destination.
 fn garbage() -> Meddle {
     let mut seen = [0_usize; 4];
     Box::new(move |from, frame| {
         seen[from] += 1;
         let ina = ENCAPSULATION_BYTES;
         match seen[from] % 40 {
-            // Cut off, each time at another place.
+            // The frame is cut off, each time at another place.
             0 => frame.truncate(14 + seen[from] * 31 % (frame.len() - 14)),
-            // Not IPv4.
+            // The frame is not IPv4.
             8 => frame[12..14].copy_from_slice(&[0x86, 0xdd]),
-            // Damaged IPv4 header.
+            // The IPv4 header is damaged.
             16 => frame[22] ^= 0xff,
-            // Another version of the header.
+            // The INA header has another version.
             24 => frame[ina] ^= 0x70,
-            // Another job.
+            // The frame belongs to another job.
             32 => frame[ina + 3] ^= 0xff,
             _ => {}
         }
@@ -115,7 +115,8 @@ fn frames_for_another_host_are_not_ours() {
     let mut seen = [0_usize; 3];
     let flip_destination: Meddle = Box::new(move |from, frame| {
         seen[from] += 1;
-        // A result that has no receiver in this job floods the hub; a gradient at the wrong node reaches the server.
+        // A result that has no receiver in this job goes to all ports of the hub. A gradient for the wrong node reaches
+        // the server.
         match (from, seen[from] % 16) {
             (2, 0) => frame[4] ^= 0xff,
             (0 | 1, 0) => frame[ENCAPSULATION_BYTES + INA_HEADER_BYTES + 1] ^= 0xff,
@@ -134,7 +135,8 @@ fn frames_from_another_host_are_not_ours() {
     let forge_source: Meddle = Box::new(move |from, frame| {
         seen[from] += 1;
         match seen[from] % 16 {
-            // Another MAC address, or the IP address with its halves exchanged: the checksum stays right.
+            // The frame has another source MAC address, or the halves of its source IP address are exchanged, which
+            // keeps the checksum correct.
             0 => frame[7] ^= 0xff,
             8 => frame[26..30].rotate_left(2),
             _ => {}
@@ -156,7 +158,7 @@ fn a_gradient_of_another_members_rank_is_not_ours() {
     let forge_rank: Meddle = Box::new(move |from, frame| {
         seen[from] += 1;
         if from < 2 && seen[from] % 16 == 0 {
-            // The rank's lower byte: one worker's frame claims to be the other's.
+            // The lower byte of the rank changes, so that one worker's frame claims to be the other worker's frame.
             frame[ENCAPSULATION_BYTES + 5] ^= 1;
         }
     });
@@ -203,7 +205,7 @@ fn threads_share_a_worker_and_their_operations_run_in_turn() {
     assert_eq!(sums, vec![vec![Sums::F32(vec![2.0; 1_000]); 4]; 2]);
 }
 
-/// A port whose interface disappears once the agent has it.
+/// A port whose interface disappears after the agent has opened it.
 struct BreakingPort {
     port: InProcessPort,
     dropped: mpsc::Sender<()>,

@@ -1,5 +1,4 @@
-//! Daemons that make themselves known to a controller: over loopback TCP, with cables
-//! that are in-process links.
+//! Sessions of daemons with a controller over loopback TCP. The cables are in-process links.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +28,7 @@ fn config(host: &str, controller: &Remote) -> AttendConfig {
     }
 }
 
-/// A host without ports for serving.
+/// Returns the servers of a host that has no ports.
 fn servers(host: &str, controller: &Remote) -> Servers {
     let none: OpenPort = Arc::new(|| panic!("nobody has asked for a port"));
     Servers::new(host.into(), controller.clone(), none)
@@ -68,7 +67,7 @@ async fn a_controller_that_is_away_is_waited_for() {
         welcomed = attendance.welcomed() => panic!("{welcomed:?} by nobody"),
         () = sleep(Duration::from_millis(300)) => {}
     }
-    // A controller that hangs is treated like one that is gone.
+    // The daemon treats a controller that hangs like a controller that has gone.
     for condition in [Condition::Cut, Condition::Stopped] {
         line.set(Condition::Whole);
         directory.wait_for("w0 attends: version").await;
@@ -79,7 +78,7 @@ async fn a_controller_that_is_away_is_waited_for() {
     directory.wait_for("w0 attends: version").await;
 }
 
-/// The two ends of a cable between hosts with these addresses.
+/// Returns the two ends of a cable between hosts with these addresses.
 fn cables(addresses: [MacAddr; 2]) -> [Cable; 2] {
     let (a, b, _) = link(&LinkConfig { loss: 0.0, seed: 0, queue_frames: 64 }).unwrap();
     let cable = |address, port| Cable { address, open: open_once(port) };
@@ -119,7 +118,7 @@ async fn probes_that_come_out_of_a_cable_are_told() {
         end.send(frame).unwrap();
     }
     end.flush().unwrap();
-    // A heartbeat may leave before the long one has come.
+    // A heartbeat may leave before the long probe has arrived.
     let heard = loop {
         match directory.heartbeat("w0").and_then(|heartbeat| heartbeat.probes.into_iter().next()) {
             Some(heard) if heard.bytes > 60 => break heard,
@@ -141,7 +140,7 @@ async fn a_cable_is_probed_while_the_controller_is_away() {
     next_frame(&mut *end).await;
 
     line.set_and_wait(Condition::Cut).await;
-    // It may not have noticed yet.
+    // The daemon may not have noticed the cut yet.
     while timeout(Duration::from_millis(1), attendance.welcomed()).await.is_ok() {
         yield_now().await;
     }
@@ -175,7 +174,7 @@ async fn an_agent_tells_what_its_processes_do() {
     let done = progress(|progress| progress.operations == 3).await;
     assert_eq!((done.job.as_str(), done.stalled_milliseconds), ("star", 0));
     assert!(done.step_nanoseconds > 0);
-    // One of them waits for the other.
+    // One process waits for the other.
     let waiting = tokio::spawn(async move { sum(&mut first, 1.0).await });
     progress(|progress| progress.stalled_milliseconds >= 100).await;
     assert_eq!(sum(&mut second, 2.0).await, 3.0);
@@ -184,7 +183,7 @@ async fn an_agent_tells_what_its_processes_do() {
 
 #[tokio::test]
 async fn a_host_that_works_serves_its_own_job_when_it_has_to() {
-    // The ports of the first host lead to its worker's addresses and to the second server's.
+    // The ports of the first host lead to its worker's addresses and to the second server's addresses.
     let mut fabric = Fabric::start(2, Box::new(|_, _| {})).await;
     let servers = fabric.second_server("w0");
     let attendance = Attendance::of_servers(config("w0", &fabric.directory.remote()), servers);
@@ -197,7 +196,7 @@ async fn a_host_that_works_serves_its_own_job_when_it_has_to() {
     let standings = fabric.prepare().await;
     let dues = standings["w0"].dues.iter().copied().map(tributary_wire::Seq).collect();
     let order = Order::Serve(v1::Serve { job: "star".into(), token: TOKEN.to_vec() });
-    // The order comes twice: a controller that was away does not know whether it has given it.
+    // The controller sends the order twice, because after an interruption it does not know whether it has sent it.
     fabric.directory.order("w0", order.clone()).await;
     fabric.directory.wait_for("w0 as the server joins").await;
     fabric.directory.order("w0", order).await;
@@ -208,7 +207,7 @@ async fn a_host_that_works_serves_its_own_job_when_it_has_to() {
     fabric.change_workers(&[]).await;
     assert_eq!(tokio::join!(sum(&mut first, 1.0), sum(&mut second, 4.0)), (5.0, 5.0));
 
-    // The second one waits; the host reports that its frames arrive.
+    // The second process waits, and the host reports that its frames arrive.
     let rank = second.rank();
     let waiting = tokio::spawn(async move { sum(&mut second, 1.0).await });
     let asks = |heartbeat: &v1::Heartbeat| {

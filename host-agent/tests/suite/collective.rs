@@ -1,5 +1,5 @@
-//! Workers and a server over in-process links: the results of an all-reduce, and its behaviour
-//! when the network misbehaves.
+//! Workers and a server over in-process links: the results of an all-reduce, and its behaviour in a
+//! faulty network.
 
 use std::collections::HashSet;
 
@@ -11,14 +11,14 @@ use tributary_protocol::{AllReduce, CollectiveError, GradientData, NotFinite, Re
 use tributary_wire::{FrameView, Kind, MessageView, Rank, SliceWidth};
 
 const WORKERS: u8 = 4;
-/// More than a window of slices, and the last one is not full.
+/// The number of elements. It is more than a window of slices, and the last slice is not full.
 const ELEMENTS: usize = 80 * 256 + 17;
 
 fn honest() -> Meddle {
     Box::new(|_, _| {})
 }
 
-/// Numbers of many magnitudes, different for each rank.
+/// Returns numbers of many magnitudes, which are different for each rank.
 fn gradient(rank: usize) -> Vec<f32> {
     let noise = |at: usize| (at * 7 + rank * 13).wrapping_mul(2_654_435_761) % 2_000_003;
     (0..ELEMENTS).map(|at| (noise(at) as f32 / 1e6 - 1.0) * 10_f32.powi((at / 256 % 9) as i32 - 4)).collect()
@@ -33,8 +33,8 @@ fn f32_bits(reduced: &Reduced) -> Vec<u32> {
     sums.iter().map(|sum| sum.to_bits()).collect()
 }
 
-/// Checks that all workers have the same result, within 1e-6 of the largest input of
-/// each slice from the true sum.
+/// Checks that all workers have the same result, and that it is close to the true sum. The largest
+/// error is 1e-6 of the largest input of each slice.
 fn assert_is_sum(results: &[Reduced], inputs: &[Vec<f32>]) {
     for result in results {
         assert_eq!(f32_bits(result), f32_bits(&results[0]));
@@ -56,7 +56,7 @@ fn assert_is_sum(results: &[Reduced], inputs: &[Vec<f32>]) {
     }
 }
 
-/// A star on which every element type is reduced in turn, twice.
+/// Returns a star on which every element type was reduced twice.
 fn every_type(downlink: Downlink, loss: f64) -> Star {
     let star = Star::start(WORKERS, downlink, loss, honest());
     let f32s: Vec<_> = (0..WORKERS.into()).map(gradient).collect();
@@ -154,7 +154,7 @@ fn not_a_number_is_a_value_and_its_rank_is_named() {
     assert_is_sum(&next, &(0..WORKERS.into()).map(gradient).collect::<Vec<_>>());
 }
 
-/// Adds one to the first value of every SUM slice that the predicate picks.
+/// Adds one to the first value of every SUM slice for which `picks` returns true.
 fn miscount(picks: fn(usize, &MessageView<'_>) -> bool) -> Meddle {
     Box::new(move |from, frame| {
         let Ok(view) = FrameView::parse(frame) else { return };

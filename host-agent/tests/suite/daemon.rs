@@ -1,5 +1,5 @@
-//! Training processes, the agents of their hosts, and a controller of this test's own, over Unix
-//! sockets, shared memory, loopback TCP and in-process links.
+//! Training processes, the agents of their hosts, and a simulated controller. They use Unix sockets,
+//! shared memory, loopback TCP and in-process links.
 
 use std::io;
 use std::time::Duration;
@@ -31,7 +31,7 @@ async fn processes_reduce_in_shared_memory_one_after_another() {
         first.close().await.unwrap();
         second.close().await.unwrap();
     }
-    // The hosts joined once, and are still members.
+    // Each host has joined only once and is still a member.
     assert_eq!(hosts.directory.heard(), ["w0 joins", "w1 joins"]);
 }
 
@@ -109,7 +109,7 @@ async fn one_that_was_given_up_and_finished_since_is_no_reason_to_leave() {
     give_up(&first).await;
     let mut segment = second.segment(4).await.unwrap();
     second.all_reduce(&mut segment, Operation::whole::<f32>()).await.unwrap();
-    // The second process has its result, too, as its own all-reduce comes behind that one.
+    // The second process has its result, too, because its own all-reduce follows that all-reduce.
     let mut segments = [first.segment(4).await.unwrap(), segment];
     let [a, b] = &mut segments;
     let whole = Operation::whole::<f32>;
@@ -123,7 +123,7 @@ async fn one_that_was_given_up_and_finished_since_is_no_reason_to_leave() {
     assert_eq!(hosts.directory.heard(), ["w0 joins", "w1 joins"]);
 }
 
-/// Reduces integers whose sum does not fit.
+/// Reduces integers whose sum overflows.
 async fn sum_too_much(job: &Job) -> Result<(), ClientError> {
     let mut segment = job.segment(4).await?;
     segment.elements_mut::<i32>()?.fill(i32::MAX);
@@ -163,7 +163,7 @@ async fn an_agent_that_stops_leaves_its_job_and_no_socket() {
     let mut hosts = Hosts::start().await;
     let [mut first, mut second] = hosts.join_both().await;
     let agent = hosts.agents.remove(0);
-    // Whether the call comes before the end or after it, it does not wait for the second process.
+    // The call may come before or after the end. In both cases, it does not wait for the second process.
     let (stopped, ()) = tokio::join!(sum(&mut first, &[1.0]), agent.shutdown());
     assert!(matches!(code(&stopped.unwrap_err()), Code::Aborted | Code::Unavailable));
     hosts.directory.wait_for("w0 leaves: its agent was shut down").await;
@@ -171,7 +171,7 @@ async fn an_agent_that_stops_leaves_its_job_and_no_socket() {
     assert_eq!(code(&sum(&mut second, &[1.0]).await.unwrap_err()), Code::Aborted);
 }
 
-/// Spoils the sums that are sent to this rank.
+/// Damages the sums that are sent to this rank.
 fn spoil_for(rank: u8) -> Meddle {
     Box::new(move |_, frame| {
         let Ok(view) = FrameView::parse(frame) else { return };
@@ -197,7 +197,7 @@ async fn a_wrong_sum_is_reported_though_nobody_waits_for_it_any_more() {
     hosts.directory.wait_for("w0 reports").await;
 }
 
-/// A port that breaks as soon as it is used.
+/// A port that fails at its first use.
 struct Broken;
 
 impl FramePort for Broken {
@@ -241,7 +241,7 @@ async fn without_an_agent_the_socket_is_named() {
     assert!(error.to_string().contains("/nowhere/agent.sock"), "{error}");
 }
 
-/// A gradient with long tails, different for each rank.
+/// Returns a gradient with long tails, which is different for each rank.
 fn gradient(rank: u32) -> Vec<f32> {
     (0..5000).map(|at| (((at + 31 * rank) as f32 * 0.7).sin() * 1.2).powi(5)).collect()
 }
@@ -285,7 +285,8 @@ async fn quantised_gradients_are_aggregated_as_integers() {
     let lanes = Lanes::new(&sent.codebook, 2, 5000).unwrap();
     let [a, b] = gradients.map(|gradient| lanes.sum_of(&lanes.pack(&gradient).unwrap(), 1).unwrap());
     assert_eq!(first, a.iter().zip(&b).map(|(a, b)| a + b).collect::<Vec<f32>>());
-    // A sum of two levels, 30 at most, takes 5 bits: six values in each integer, besides the 2,048 of the sketch.
+    // A sum of two levels is at most 30 and takes 5 bits. So each integer holds six values. The sketch has 2,048
+    // integers.
     assert_eq!(sent.elements, 2048 + 5000_usize.div_ceil(6));
 }
 

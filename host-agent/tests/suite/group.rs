@@ -1,6 +1,6 @@
-//! The gradients of a parameter server's synchronous group, aggregated between agents, with real
-//! processes, agents, frames and a real parameter server. Only the server's way into the fabric is this test's own: a
-//! member of the group's job that contributes zeros and so learns the sums.
+//! The gradients of a parameter server's synchronous group, aggregated between agents. Processes,
+//! agents, frames and the parameter server are real. Only the server's access to the fabric is simulated: a member of
+//! the group's job contributes zeros and so receives the sums.
 
 use std::num::{NonZeroU16, NonZeroU64};
 use std::sync::{Arc, Mutex};
@@ -28,13 +28,13 @@ use tributary_ps::server::{
 };
 use tributary_transport::Remote;
 
-/// The number of fast workers, each on a host with an agent; the slow one has no agent.
+/// The number of fast workers. Each is on a host with an agent; the slow worker has no agent.
 const FAST: u8 = 3;
 const EPOCH: u64 = 50;
 
 /// A fabric with one job.
 struct Fabric {
-    /// The runtime of this test.
+    /// The runtime in which the test runs.
     runtime: Handle,
     controller: Remote,
     open_port: OpenPort,
@@ -43,12 +43,12 @@ struct Fabric {
     sums: mpsc::UnboundedSender<Sum>,
 }
 
-/// Rounds to read.
+/// The channel for the rounds whose sums the test must read.
 struct Rounds(mpsc::UnboundedSender<u64>);
 
 impl Reduction for Rounds {
     fn expect(&mut self, round: u64) {
-        // A reader that has failed has reported it.
+        // If the reader has failed, it has already reported that.
         let _ = self.0.send(round);
     }
 }
@@ -170,7 +170,7 @@ impl Group {
         }
     }
 
-    /// The fast workers push these gradients at the same time.
+    /// Lets the fast workers push these gradients at the same time.
     async fn push(&mut self, gradients: [f32; FAST as usize]) {
         let [a, b, c] = &mut self.fast[..] else { panic!("not three") };
         let [x, y, z] = gradients;
@@ -178,13 +178,13 @@ impl Group {
         pushed.0.and(pushed.1).and(pushed.2).unwrap();
     }
 
-    /// The computing time of each fast worker: it grows when a gradient arrives.
+    /// Returns the computing time of each fast worker, which grows when a gradient arrives.
     fn busy(&self) -> Vec<Duration> {
         let stats = self.view.stats().remove(0).1;
         (0..FAST).map(|worker| stats.workers[&worker.into()].busy).collect()
     }
 
-    /// The slow worker pushes zeros, which change nothing.
+    /// Lets the slow worker push zeros, which do not change the parameters.
     async fn push_slowly(&mut self) {
         self.slow.push(&[0.0; PARAMETERS]).await.unwrap();
     }
@@ -210,7 +210,7 @@ async fn serve(fabric: Arc<Fabric>) -> (String, View, oneshot::Sender<()>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn agents_aggregate_the_synchronous_groups_gradients() {
     let mut group = Group::start().await;
-    // The fast workers are four epochs ahead of the slow worker's single epoch: the group consists of all three
+    // The fast workers are four epochs ahead of the slow worker's single epoch, so the group consists of all three fast
     // workers.
     for _ in 0..4 * EPOCH {
         group.push([0.0; 3]).await;
@@ -226,7 +226,7 @@ async fn agents_aggregate_the_synchronous_groups_gradients() {
             (PARAMETERS, &["w0", "w1", "w2"].map(String::from)[..])
         );
     }
-    // This gradient still goes over TCP: the step that answers it reports that the fabric is ready.
+    // This gradient still uses TCP. The step that answers it reports that the fabric is ready.
     group.push([0.0; 3]).await;
     let iterations = 4 * EPOCH + 2;
     group.push([1.0, 4.0, 7.0]).await;
@@ -237,7 +237,7 @@ async fn agents_aggregate_the_synchronous_groups_gradients() {
     let mean = [100.0 - 4.0; PARAMETERS];
     assert!(group.fast.iter().all(|process| process.parameters() == mean));
 
-    // One of them still computes when the others' patience ends: its agent contributes zeros.
+    // One worker still computes when the others' patience ends, so its agent contributes zeros.
     let busy = group.busy();
     let mut last = group.fast.pop().unwrap();
     let (mut second, mut first) = (group.fast.pop().unwrap(), group.fast.pop().unwrap());
@@ -246,7 +246,7 @@ async fn agents_aggregate_the_synchronous_groups_gradients() {
         a.and(b).unwrap();
         (first, second)
     });
-    // Both gradients are at the server; with the next one the slack would be exceeded.
+    // Both gradients are at the server. The next gradient would exceed the slack.
     while group.busy().iter().zip(&busy).filter(|(now, before)| now > before).count() < 2 {
         tokio::task::yield_now().await;
     }
@@ -265,8 +265,9 @@ async fn agents_aggregate_the_synchronous_groups_gradients() {
     assert_eq!(group.sums.recv().await.unwrap().contributors, 3);
     assert_eq!(last.parameters(), [93.5 - 3.0; PARAMETERS]);
 
-    // A process that dies ends its group; the others train on. The policy then releases the workers that it finds
-    // waiting, which must not be just one of the two: each would wait for the other's next gradient.
+    // A process that dies ends its group, and the other processes continue. The policy then releases the workers that
+    // it finds waiting. It must not release only one of the two, because each would then wait for the other's next
+    // gradient.
     drop(last);
     while group.view.stats()[0].1.workers[&u16::from(FAST - 1)].connected {
         tokio::task::yield_now().await;
@@ -274,7 +275,7 @@ async fn agents_aggregate_the_synchronous_groups_gradients() {
     let pushed = tokio::join!(first.push(1.0), second.push(1.0));
     pushed.0.and(pushed.1).unwrap();
     assert_eq!(second.parameters(), [90.5 - 1.0; PARAMETERS]);
-    // All three stay in the fabric's job until it ends: it has not failed.
+    // All three workers stay in the fabric's job until it ends without failing.
     group.directory.end().await;
     let heard = group.directory.heard();
     assert!(heard.iter().all(|heard| heard.ends_with("joins")), "{heard:?}");

@@ -1,6 +1,6 @@
-//! Agents on Linux interfaces, in a network namespace of the test's own.
+//! Agents on Linux interfaces, in the test's own network namespace.
 //!
-//! Needs root and `ip` (iproute2); without them it says so and passes.
+//! The tests need root and `ip` (iproute2). Without them, they print that and pass.
 
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -38,21 +38,21 @@ fn a_worker_and_a_server_reduce_over_a_veth_pair() {
     }
 }
 
-/// A worker and a server at the two ends of the cable.
+/// Returns a worker and a server at the two ends of the cable.
 fn pair(structure: &Structure) -> (WorkerAgent, ServerAgent) {
     let server = ServerAgent::start(&structure.server(), Box::new(HostPort::open("right").unwrap())).unwrap();
     let port = Box::new(HostPort::open("left").unwrap());
     (WorkerAgent::start(&structure.worker(0), Timers::default(), port).unwrap(), server)
 }
 
-/// Two jobs between the same two interfaces, each with a worker and a server of its own.
+/// The test has two jobs between the same two interfaces, each with its own worker and server.
 #[test]
 fn agents_on_one_interface_are_spared_the_frames_of_each_others_jobs() {
     if !netns::enter_with_veth_pair("left", "right") {
         return;
     }
     let first = Structure::first(1, Downlink::Multicast);
-    // Another generation has an id of its own, so it serves as another job.
+    // Another generation has its own job id, so it serves as another job.
     let [one, other] = [first.clone(), first.next()].map(|structure| pair(&structure));
     let values: Vec<i32> = (0..100_000).collect();
     let reduce = |worker: &WorkerAgent| {
@@ -66,12 +66,12 @@ fn agents_on_one_interface_are_spared_the_frames_of_each_others_jobs() {
     });
     for (worker, server) in [one, other] {
         let traffic = [worker.stats().unwrap().traffic, server.stats().unwrap().traffic];
-        // A few are the kernel's own, and arrived before the agents had set their filters.
+        // A few frames are the kernel's own, and arrived before the agents had set their filters.
         assert!(traffic.iter().all(|traffic| traffic.received > 391 && traffic.not_ours < 50), "{traffic:?}");
     }
 }
 
-/// The port distinguishes frames by the generation's id.
+/// The port distinguishes frames by the job id of the generation.
 #[tokio::test]
 async fn agents_of_interfaces_go_on_in_the_next_generation() {
     if !netns::enter_with_veth_pair("left", "right") {
@@ -101,7 +101,7 @@ fn the_kernel_answers_no_ina_packet() {
     netns::ip("link set lo up");
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     sender.connect(("127.0.0.1", INA_UDP_PORT)).unwrap();
-    // A connected socket gets the ICMP answer to the datagram before.
+    // A connected socket gets the ICMP answer to the previous datagram.
     let refused = |sender: &UdpSocket| {
         let _ = sender.send(b"gradient");
         sender.send(b"gradient").is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
@@ -115,7 +115,8 @@ fn the_kernel_answers_no_ina_packet() {
     assert!(refused(&sender));
 }
 
-/// Any user may send datagrams. The switch behind the cable would take them for this host's gradient.
+/// Any user may send datagrams, and the switch behind the cable would take them for this host's
+/// gradients.
 #[test]
 fn no_socket_of_the_host_sends_ina_packets_and_the_agents_own_get_through() {
     if !netns::enter_with_veth_pair("left", "right") {
@@ -132,7 +133,7 @@ fn no_socket_of_the_host_sends_ina_packets_and_the_agents_own_get_through() {
     let everywhere = ["10.9.0.2", "224.0.0.9", "239.1.2.3", "10.9.0.255"];
     other.set_broadcast(true).unwrap();
     assert!(everywhere.iter().all(|address| !is_refused(address, INA_UDP_PORT)), "the test could see it");
-    // A daemon that begins again finds the rule.
+    // The second round simulates a daemon that restarts and finds the rule.
     for _ in 0..2 {
         match forbid_other_senders() {
             Err(error @ SoleSenderError::NoProgram) => return eprintln!("SKIPPED: {error}"),

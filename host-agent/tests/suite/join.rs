@@ -1,4 +1,5 @@
-//! The join client with a controller that follows its test's orders, over loopback TCP.
+//! The client side of a membership over loopback TCP, with a simulated controller that follows the
+//! test's orders.
 
 use crate::directory::{Directory, TOKEN};
 use crate::job::{Structure, configs};
@@ -19,7 +20,8 @@ fn config() -> JobConfig {
     configs(1, Downlink::Unicast).0.remove(0)
 }
 
-/// A controller of a job with one worker, and that worker, which has received its start.
+/// Starts a controller of a job with one worker. Returns it with the worker's membership, which has
+/// received its start.
 async fn started() -> (Directory, Membership) {
     let directory = Directory::start(vec![config()]).await;
     let mut membership = Membership::join(&directory.remote(), member()).await.unwrap();
@@ -107,7 +109,7 @@ async fn a_connection_that_breaks_is_made_again_with_what_the_member_holds() {
     let mut directory = Directory::start(vec![config()]).await;
     let line = Line::to(directory.address()).await;
     let mut membership = Membership::join(&line.remote(), member()).await.unwrap();
-    // Before the start nothing can continue.
+    // Nothing can continue before the start.
     directory.tell("w0", Event::Prepare(v1::Prepare { generation: 9 })).await;
     assert!(matches!(membership.next_event().await.unwrap(), JobEvent::Start(_)));
     assert_eq!(membership.next_event().await.unwrap(), JobEvent::Prepare { generation: 9 });
@@ -123,11 +125,11 @@ async fn a_connection_that_breaks_is_made_again_with_what_the_member_holds() {
     directory.tell("w0", Event::Prepare(v1::Prepare { generation: 4 })).await;
     assert_eq!(membership.next_event().await.unwrap(), JobEvent::Prepare { generation: 4 });
 
-    // The controller closes the stream properly, as when it stops.
+    // The controller closes the stream properly, as in a shutdown.
     directory.hang_up("w0");
     directory.wait_for("w0 comes back in generation 3").await;
 
-    // It has forgotten the job: there is nothing to come back to.
+    // The controller has forgotten the job, so the member cannot join again.
     directory.forget();
     directory.hang_up("w0");
     let error = membership.next_event().await.unwrap_err();

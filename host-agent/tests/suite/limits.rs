@@ -1,5 +1,5 @@
-//! Processes that try to make an agent hold too much: the agent survives and says what the limit is,
-//! and another process's job continues meanwhile.
+//! Processes that try to make an agent hold too many resources. The agent survives and reports the
+//! limit, and another process's job continues.
 
 use std::time::Duration;
 
@@ -16,13 +16,14 @@ use tributary_api::agent::v1;
 use tributary_client::{Job, Operation, Segment};
 use tributary_host_agent::Limits;
 
-/// More memory than any machine has, in bytes.
+/// More bytes of memory than any machine has.
 const HUGE: u64 = 1 << 48;
 const MIB: u64 = 1 << 20;
-/// A test that takes longer hangs.
+/// A test that takes longer than this hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Checks that both ranks of the job get a sum, whatever others do to their agents.
+/// Checks that both ranks of the job get a sum, in spite of other processes' requests to their
+/// agents.
 async fn works([first, second]: &mut [Job; 2]) {
     let values = vec![1.5; 10_000];
     let (a, b) = tokio::join!(sum(first, &values), sum(second, &values));
@@ -62,7 +63,7 @@ async fn shared_memory_whose_process_ended_before_it_was_open_is_freed() {
     works(&mut jobs).await;
 }
 
-/// Waits until the file's name is gone.
+/// Waits until the file's name is removed.
 async fn gone(file: &File) {
     timeout(PATIENCE, async {
         while file.has_name() {
@@ -80,7 +81,7 @@ async fn without_a_limit_of_segments_memory_has_one() {
     let mut jobs = hosts.join_both().await;
     let mut process = Process::train(&hosts.socket(0)).await.unwrap();
     refused(process.open(&File::sparse(HUGE), HUGE).await, Code::InvalidArgument, "fallocate");
-    // The file has all of this memory, and a training would take several times as much.
+    // The file has all of this memory, but a training would take several times as much.
     let file = File::of(16 * MIB);
     let segment = process.open(&file, 16 * MIB).await.unwrap();
     refused(process.begin(segment, 4 * MIB).await, Code::ResourceExhausted, "--max-session-memory");
@@ -109,7 +110,7 @@ async fn what_is_left_of_the_agents_memory_goes_to_whoever_comes_first() {
     let hosts = Hosts::limited(&usual().with_memory(128 * MIB)).await;
     let mut jobs = hosts.join_both().await;
     works(&mut jobs).await;
-    // Steps that wait for a server that is away, and hold their memory as long as their process wishes.
+    // The steps wait for an unreachable server, and hold their memory as long as their process wishes.
     let file = File::of(MIB);
     let (first, mut waiting) = (Process::train(&hosts.socket(0)).await.unwrap(), Vec::new());
     let refusal = loop {
@@ -124,7 +125,7 @@ async fn what_is_left_of_the_agents_memory_goes_to_whoever_comes_first() {
     refused::<()>(Err(refusal), Code::ResourceExhausted, "--max-memory");
     assert!(!waiting.is_empty());
     works(&mut jobs).await;
-    // When a process goes, its memory becomes free.
+    // The memory of a process becomes free when the process ends.
     drop(waiting);
     let mut process = first.another().await.unwrap();
     let segment = process.open(&file, MIB).await.unwrap();
@@ -133,7 +134,7 @@ async fn what_is_left_of_the_agents_memory_goes_to_whoever_comes_first() {
 
 #[tokio::test]
 async fn sessions_are_as_many_as_there_may_be() {
-    // A single user's processes may have six of eight sessions, and the job has one of them.
+    // One user's processes may have six of eight sessions. The job has one of the six.
     let hosts = Hosts::limited(&Limits { sessions: 8, ..usual() }).await;
     let mut jobs = hosts.join_both().await;
     let mut open = Vec::new();
@@ -155,7 +156,7 @@ async fn segments_that_a_process_drops_make_room_for_others() {
     let [first, _second] = hosts.join_both().await;
     let many = async {
         for _ in 0..100 {
-            // The agent learns of it in the background.
+            // The agent receives the release in the background.
             while first.segment(64).await.is_err() {
                 yield_now().await;
             }
@@ -176,7 +177,7 @@ async fn segments_are_as_many_as_there_may_be() {
     refused(full.open(&file, 64).await, Code::ResourceExhausted, "--max-segments");
     full.close(2).await.unwrap();
     full.open(&file, 64).await.unwrap();
-    // Many sessions on one connection use up the file descriptors in the end, but not those of the agent.
+    // Many sessions on one connection use up the user's share of file descriptors, but not the agent's own descriptors.
     let mut others = Vec::new();
     let refusal = 'full: loop {
         let mut process = full.another().await.unwrap();
@@ -189,7 +190,7 @@ async fn segments_are_as_many_as_there_may_be() {
     };
     refused::<()>(Err(refusal), Code::ResourceExhausted, "LimitNOFILE");
     drop(others);
-    // The job needs a call of its own for each sum.
+    // The job needs its own call for each sum.
     full.close(1).await.unwrap();
     works(&mut jobs).await;
 }
@@ -201,7 +202,7 @@ async fn calls_that_wait_are_as_many_as_there_may_be() {
     let mut process = Process::train(&hosts.socket(0)).await.unwrap();
     let file = File::of(64);
     let segment = process.open(&file, 64).await.unwrap();
-    // None of the calls ends before its server says something: three have a place, and the others are refused.
+    // No call ends before its server answers. So three calls run, and the agent refuses the others.
     let mut calls = FuturesUnordered::from_iter((0..10).map(|_| process.spawn_begin(segment, 16)));
     for _ in 0..7 {
         refused(calls.next().await.unwrap().unwrap(), Code::ResourceExhausted, "--max-calls");
@@ -211,7 +212,7 @@ async fn calls_that_wait_are_as_many_as_there_may_be() {
 
 #[tokio::test]
 async fn all_reduces_that_there_is_no_room_for_wait_for_those_before_them() {
-    // Each all-reduce takes somewhat more than 128 KiB; the last one could never begin.
+    // Each all-reduce takes slightly more than 128 KiB. The last all-reduce could never begin.
     let limits = Limits { calls: 4, session_memory: MIB / 2, ..usual() };
     let hosts = Hosts::limited(&limits).await;
     let [first, second] = hosts.join_both().await;
@@ -233,7 +234,7 @@ async fn all_reduces_that_there_is_no_room_for_wait_for_those_before_them() {
             assert!(segment.elements::<f32>().unwrap().iter().all(|sum| *sum == 2.0 * number as f32));
         }
     };
-    // The process that has all results does not leave while the other one waits for its last.
+    // The process that has all results must not leave while the other process waits for its last result.
     tokio::join!(reduce(&first), reduce(&second));
 }
 
@@ -245,7 +246,8 @@ async fn bytes_of_two_all_reduces_under_way_do_not_overlap() {
     let (mut process, mut second) = (process.unwrap(), second.unwrap());
     let file = File::of(4096);
     let segment = process.open(&file, 4096).await.unwrap();
-    // Adjacent ranges are allowed; a range that begins inside another one is refused, and nothing behind it is started.
+    // Adjacent ranges are allowed. A range that begins inside another range is refused, and no later all-reduce is
+    // started.
     let asked = process.reduce_all(segment, &[(0, 100), (400, 100), (396, 1), (2000, 100)]);
     let both = async {
         for _ in 0..2 {
@@ -265,7 +267,7 @@ async fn bytes_of_two_all_reduces_under_way_do_not_overlap() {
 
 #[tokio::test]
 async fn connections_are_as_many_as_there_may_be() {
-    // A single user's processes may have 30 of 40 file descriptors; the job has 6, and its process 2 during a sum.
+    // One user's processes may have 30 of 40 file descriptors. The job has 6, and its process 2 during a sum.
     let hosts = Hosts::limited(&Limits { descriptors: 40, ..usual() }).await;
     let mut jobs = hosts.join_both().await;
     let mut open = Vec::new();
@@ -276,9 +278,9 @@ async fn connections_are_as_many_as_there_may_be() {
         }
         assert!(open.len() < 100, "nothing is refused");
     };
-    // The refusal is in HTTP/2, since the limits leave no session to this process.
+    // The refusal is an HTTP/2 frame, because the limits leave no session for this process.
     assert!(format!("{refusal:?}").contains("LimitNOFILE"), "{refusal:?}");
-    // Processes that open connections and read nothing do not keep the refusal from others.
+    // Processes that open connections and read nothing must not keep the refusal from others.
     let mut silent = Vec::new();
     for _ in 0..50 {
         silent.push(UnixStream::connect(hosts.socket(0)).await.unwrap());
@@ -293,7 +295,7 @@ async fn connections_are_as_many_as_there_may_be() {
 
 #[tokio::test]
 async fn segments_are_as_large_together_as_they_may_be_and_count_once() {
-    // A single user's processes may have three quarters.
+    // One user's processes may have three quarters of the limit.
     let hosts = Hosts::limited(&Limits { mapped_bytes: 4 * 4096, ..usual() }).await;
     let socket = hosts.socket(0);
     let (process, second) = tokio::join!(Process::join(&socket, TOKEN), hosts.join(1, TOKEN));
@@ -305,7 +307,7 @@ async fn segments_are_as_large_together_as_they_may_be_and_count_once() {
     }
     refused(process.open(&files[3], 4096).await, Code::ResourceExhausted, "close segments");
     let again = process.open(&files[0], 4096).await.unwrap();
-    // The agent releases the mapping once no session has the file open any more.
+    // The agent releases the mapping when no session has the file open any more.
     process.close(open[0]).await.unwrap();
     refused(process.open(&files[3], 4096).await, Code::ResourceExhausted, "close segments");
     process.close(again).await.unwrap();
@@ -326,7 +328,7 @@ async fn a_segment_that_shrinks_under_way_harms_its_own_process_only() {
     assert_eq!(sum(&mut second, &[1.0; 1024]).await.unwrap(), [1.0; 1024]);
     refused(call.await.unwrap(), Code::FailedPrecondition, "shorter");
     assert_eq!(file.len(), 100, "the agent has not made it longer again");
-    // The agent notices it before reading, too; and other segments remain usable.
+    // The agent also notices the shorter file before it reads, and other segments remain usable.
     refused(process.reduce(segment, 1024).await, Code::FailedPrecondition, "cannot be used");
     let file = File::of(4096);
     let segment = process.open(&file, 4096).await.unwrap();
@@ -357,7 +359,7 @@ async fn names_and_lists_have_a_length() {
     refused(Process::train_as(&socket, train("job", many)).await, Code::InvalidArgument, "65 servers");
     let names = vec![long.clone()];
     refused(Process::train_as(&socket, train("job", names)).await, Code::InvalidArgument, "300 bytes");
-    // Endless patience is the process's own affair: it holds no more than a session may hold.
+    // A process may choose unlimited patience, because it holds no more than a session may hold.
     let mut patient = Process::train_as(&socket, train("job", Vec::new())).await.unwrap();
     let file = File::of(64);
     let segment = patient.open(&file, 64).await.unwrap();

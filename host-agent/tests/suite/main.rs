@@ -1,4 +1,5 @@
-//! The agent's tests, in one program: each program of its own would take half a minute to compile.
+//! The agent's tests in one program, because each separate program would take half a minute to
+//! compile.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod agents;

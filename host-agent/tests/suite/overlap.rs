@@ -1,4 +1,4 @@
-//! Many all-reduces of one process at the same time.
+//! Many all-reduces of one process that are under way at the same time.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tonic::Code;
 use tributary_client::{ClientError, Job, Operation, Reduction, Segment};
 use tributary_host_agent::Limits;
 
-/// Segments of these lengths in elements, each filled with its number.
+/// Creates segments of these lengths in elements. Each segment is filled with its number.
 async fn segments(job: &Job, lengths: &[usize]) -> Vec<Segment> {
     let mut segments = Vec::new();
     for (number, elements) in lengths.iter().enumerate() {
@@ -35,7 +35,7 @@ fn are_doubled(segments: &[Segment]) {
 async fn all_reduces_are_done_in_the_order_of_their_starts_and_awaited_in_any() {
     let hosts = Hosts::start().await;
     let [first, second] = hosts.join_both().await;
-    // Of the same size, and of different sizes: sums of elements that do not belong together would show.
+    // The lengths are partly equal and partly different, so that sums of elements from different segments would show.
     let lengths: Vec<usize> =
         (0..60).map(|number| if number % 3 == 0 { 1000 } else { 1 + 97 * number }).collect();
     let (mut a, mut b) = tokio::join!(segments(&first, &lengths), segments(&second, &lengths));
@@ -56,8 +56,8 @@ async fn threads_share_a_job() {
     const THREADS: usize = 4;
     let hosts = Hosts::start().await;
     let mut threads = Vec::new();
-    // Kept until all are done: a process that drops its job without closing it counts as dead, and the job ends with
-    // it.
+    // The jobs are kept until all sums are done. A process that drops its job without closing it counts as dead, and
+    // the job ends with it.
     let jobs = hosts.join_both().await;
     for job in &jobs {
         for mut segment in segments(job, &[100; THREADS]).await {
@@ -108,7 +108,7 @@ async fn nothing_behind_one_that_is_refused_takes_its_place() {
         assert!(matches!(reduction.await, Err(ClientError::NotStarted)));
     }
     assert!(own[1..].iter().all(|segment| !segment.is_in_use()));
-    // What was started before is done; what is started afterwards is the next one on both ranks.
+    // The earlier all-reduces are done. The next all-reduce is the same on both ranks.
     assert_eq!(sum(&mut second, &[0.0; 10]).await.unwrap(), [0.0; 10]);
     good.await.unwrap();
     let (a, b) = tokio::join!(sum(&mut first, &[4.0; 10]), sum(&mut second, &[4.0; 10]));
@@ -128,7 +128,7 @@ async fn those_behind_one_that_is_given_up_have_had_its_time_and_go_on_for_the_o
         assert_eq!(code(&reduction.await.unwrap_err()), Code::DeadlineExceeded);
         assert!(began.elapsed() >= limit);
     }
-    // They go on as contributions to the others' all-reduces.
+    // The abandoned all-reduces continue as contributions to the others' all-reduces.
     for _ in 0..3 {
         sum(&mut second, &[1.0; 10]).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Waiting and what is reported meanwhile: deadlines of all-reduces, controllers that are away or hang.
+//! Waits and their reports: deadlines of all-reduces, and controllers that are unreachable or hang.
 
 use crate::hosts;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ async fn sum(job: &mut Job, value: f32) -> Result<f32, ClientError> {
     Ok(values[0])
 }
 
-/// Starts an all-reduce in which the others take no part; returns its error.
+/// Starts an all-reduce in which the other members take no part. Returns its error.
 async fn give_up(job: &mut Job) -> String {
     let mut values = [1.0; 1000];
     let deadline = Some(Duration::from_millis(50));
@@ -48,7 +48,7 @@ async fn an_all_reduce_that_takes_too_long_says_what_is_missing_and_the_job_goes
     for words in words {
         assert!(error.contains(words), "{words:?} is not in: {error}");
     }
-    // The others' all-reduce ends, and the next one is everybody's again.
+    // The other member's all-reduce ends, and both members take part in the next one.
     let operation = Operation { name: "w1", ..Operation::whole::<f32>() };
     reduce(&mut second, &mut [1.0; 1000], operation).await.unwrap();
     let (a, b) = tokio::join!(sum(&mut first, 1.0), sum(&mut second, 2.0));
@@ -72,7 +72,7 @@ async fn those_under_way_behind_one_that_is_given_up_do_not_wait_for_their_times
         assert_eq!(code(&reduction.await.unwrap_err()), Code::DeadlineExceeded);
     }
     assert!((LIMIT..10 * LIMIT).contains(&began.elapsed()), "{:?}", began.elapsed());
-    // An all-reduce that is started later has its own time, even if it has to wait for those.
+    // An all-reduce that is started later has its own deadline, even if it must wait for the earlier ones.
     let mut segment = first.segment(4).await.unwrap();
     let late = first.start(&mut segment, &operation).unwrap();
     for _ in 0..20 {
@@ -91,7 +91,7 @@ async fn members_that_give_different_things_are_told_what_the_controller_makes_o
         let mut fabric = Fabric::start(2, Box::new(|_, _| {})).await;
         let [mut first, mut second] = fabric.join_all(JoinOptions::default()).await;
         fabric.line.set(condition);
-        // Equal tensors, reduced in a different order.
+        // Both ranks reduce equal tensors in a different order.
         let [weight, bias] = ["weight", "bias"].map(|name| Operation { name, ..Operation::whole::<f32>() });
         let (mut a, mut b) = ([1.0; 10], [1.0; 10]);
         let (a, b) = tokio::join!(reduce(&mut first, &mut a, weight), reduce(&mut second, &mut b, bias));
@@ -112,7 +112,7 @@ async fn a_wrong_sum_that_fails_the_job_fails_what_is_under_way_at_a_member_that
         let (sent, mut gradients) = mpsc::unbounded_channel();
         let meddle = move |from, frame: &mut Vec<u8>| {
             if from == 0 && frame.len() > SliceWidth::ETHERNET.bytes() {
-                // A test that is over does not listen.
+                // The test may be over and may have dropped the receiver.
                 let _ = sent.send(());
             }
         };
@@ -128,7 +128,7 @@ async fn a_wrong_sum_that_fails_the_job_fails_what_is_under_way_at_a_member_that
         let error = reduced.unwrap_err();
         assert_eq!(code(&error), told, "{error}");
         assert!(error.to_string().contains(words), "{error}");
-        // An all-reduce that is started after the job's end is under way at no member.
+        // No member runs an all-reduce that is started after the job's end.
         let later = sum(&mut first, 1.0).await.unwrap_err();
         assert_eq!(code(&later), Code::Aborted, "{later}");
         assert!(later.to_string().contains("ranks 0 and 1 differ"), "{later}");
@@ -145,7 +145,7 @@ async fn a_deadline_that_passes_during_a_change_says_so_and_that_the_controller_
         assert!(error.contains(words), "{words:?} is not in: {error}");
     }
     fabric.line.set(Condition::Cut);
-    // The agent notices in its own time.
+    // The agent notices the cut after some time.
     while !give_up(&mut second).await.contains("the controller has been away for") {}
 
     fabric.line.set(Condition::Whole);
@@ -173,7 +173,7 @@ async fn a_process_is_told_what_it_is_waiting_for() {
     let waiting = loop {
         tokio::select! {
             reduced = &mut reducing => panic!("{reduced:?} without the others"),
-            // Some reports may be left over from the wait for the start.
+            // Some reports may remain from the wait for the start.
             waiting = told.recv() => match waiting.unwrap() {
                 waiting if waiting.what.contains("to start") => {}
                 waiting => break waiting.to_string(),
@@ -203,7 +203,7 @@ async fn processes_notice_nothing_of_a_controller_that_is_away_and_the_agents_co
     let (a, b) = tokio::join!(sum(&mut first, 3.0), sum(&mut second, 3.0));
     assert_eq!((a.unwrap(), b.unwrap(), first.generation()), (6.0, 6.0, 2));
 
-    // The controller has forgotten the job: there is nothing to come back to.
+    // The controller has forgotten the job, so the members cannot join again.
     fabric.directory.forget();
     fabric.directory.hang_up("w0");
     fabric.directory.hang_up("w1");

@@ -1,4 +1,4 @@
-//! Sums of adversarial inputs, through Rust's client, are as `docs/numbers.md` promises.
+//! Tests that sums of adversarial inputs, through the Rust client, are as `docs/numbers.md` promises.
 
 use std::fmt::Debug;
 
@@ -8,21 +8,23 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tributary_client::{Element, ElementType, Job, Operation};
 
-/// Elements of one all-reduce, at most.
+/// The most elements of one all-reduce.
 const AT_ONCE: usize = 1 << 16;
 /// Magnitudes are from 2^-WIDE to 2^WIDE.
 const WIDE: i32 = 120;
-/// The largest error of a sum in the standard precision, by the sum of its contributions' magnitudes.
+/// The largest error of a sum in the standard precision, relative to the sum of its contributions'
+/// magnitudes.
 const STANDARD: f64 = 1.0 / 4096.0;
 
-/// An element type, and the sum that the documentation promises.
+/// An element type with the sum that the documentation promises.
 trait Summed: Element + Debug {
-    /// The nearest value of this type.
+    /// Returns the value of this type that is nearest to `value`.
     fn of(value: f64) -> Self;
-    /// A value of these bits.
+    /// Returns the value with these bits.
     fn of_bits(bits: u64) -> Self;
     fn value(self) -> f64;
-    /// The nearest f32 or f64 to the exact sum, rounded to this type: IEEE 754's addition.
+    /// Returns the sum by IEEE 754's addition: the f32 or f64 that is nearest to the exact sum, rounded
+    /// to this type.
     fn sum(self, other: Self) -> Self;
 }
 
@@ -53,7 +55,7 @@ summed!(f64, u64, |value| value, |value| value, |a, b| a + b);
 summed!(f16, u16, Self::from_f64, Self::to_f64, |a: Self, b: Self| Self::from_f32(a.to_f32() + b.to_f32()));
 summed!(bf16, u16, Self::from_f64, Self::to_f64, |a: Self, b: Self| Self::from_f32(a.to_f32() + b.to_f32()));
 
-/// The inputs of one rank, of one of six kinds.
+/// Returns the inputs of one rank, which are of one of six kinds.
 fn inputs<T: Summed>(random: &mut StdRng, len: usize) -> Vec<T> {
     let kind = random.random_range(0..6);
     let wide = |random: &mut StdRng| {
@@ -61,13 +63,13 @@ fn inputs<T: Summed>(random: &mut StdRng, len: usize) -> Vec<T> {
     };
     let value = |at: usize| match kind {
         0 => T::of(wide(random)),
-        // A huge value at each position of a block in turn.
+        // A huge value occurs at each position of a block in turn.
         1 if at.is_multiple_of(257) => T::of(f64::from(WIDE).exp2()),
         1 => T::of(random.random_range(-1e-9..1e-9)),
-        // Subnormal numbers of f32, and zeros of both signs.
+        // The inputs are subnormal numbers of f32, and zeros of both signs.
         2 if random.random_bool(0.2) => T::of(if random.random() { 0.0 } else { -0.0 }),
         2 => T::of(f64::from(random.random_range(-(1 << 24)..1 << 24)) * (-149.0_f64).exp2()),
-        // Gradients, and behind them uninitialised memory.
+        // The inputs are gradients, followed by uninitialised memory.
         3 if at > len / 3 * 2 => T::of_bits(random.random()),
         4 if random.random_ratio(1, 5000) => {
             T::of([f64::NAN, f64::INFINITY, f64::NEG_INFINITY][random.random_range(0..3)])
@@ -78,7 +80,8 @@ fn inputs<T: Summed>(random: &mut StdRng, len: usize) -> Vec<T> {
     (0..len).map(value).collect()
 }
 
-/// The inputs of both ranks. A third of the second rank's values nearly cancel the first rank's.
+/// Returns the inputs of both ranks. A third of the second rank's values nearly cancel the first
+/// rank's values.
 fn both<T: Summed>(random: &mut StdRng, len: usize) -> [Vec<T>; 2] {
     let (first, mut second) = (inputs::<T>(random, len), inputs(random, len));
     for (value, other) in second.iter_mut().zip(&first) {
@@ -99,7 +102,8 @@ async fn reduce<T: Summed>(job: &Job, element_type: ElementType, values: &[T]) -
     sums
 }
 
-/// Sums both ranks' inputs, and compares the sums with the promise of their type, and both ranks' bits.
+/// Sums both ranks' inputs. Compares the sums with the promise of their type, and the bits of both
+/// ranks with each other.
 async fn check<T: Summed>(jobs: &[Job; 2], random: &mut StdRng, len: usize, element_type: ElementType) {
     let inputs = both::<T>(random, len);
     let [first, second] = [0, 1].map(|rank: usize| reduce(&jobs[rank], element_type, &inputs[rank]));
@@ -113,7 +117,7 @@ async fn check<T: Summed>(jobs: &[Job; 2], random: &mut StdRng, len: usize, elem
         let is_right = sum == exact || (sum.is_nan() && exact.is_nan());
         let is_standard = element_type == ElementType::F32 && exact.is_finite();
         let is_near = || (sum - exact).abs() <= STANDARD * (a.value().abs() + b.value().abs());
-        // A sum beyond f32's range by less than its error may be infinite.
+        // If a sum exceeds f32's range by less than its permitted error, it may be infinite.
         let may_overflow = || exact.abs() >= 127.0_f64.exp2();
         assert!(
             is_right || is_standard && (is_near() || may_overflow()),

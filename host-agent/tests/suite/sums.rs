@@ -1,4 +1,4 @@
-//! A server that reads the sums gets the workers' bits, and the workers' errors.
+//! Tests that a server that reads the sums gets the same bits and the same errors as the workers.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc;
@@ -12,7 +12,7 @@ use tributary_protocol::{
 use tributary_wire::{FrameView, Kind, Operator, SliceWidth};
 
 const WORKERS: u8 = 3;
-/// Several windows of slices, and the last slice is not full.
+/// The number of elements. It is several windows of slices, and the last slice is not full.
 const ELEMENTS: usize = 200 * 256 + 5;
 const ROUNDS: usize = 4;
 
@@ -37,7 +37,7 @@ fn reduce(worker: &WorkerAgent, data: Vec<f32>, weight: u32) -> Result<Reduced, 
     worker.all_reduce(AllReduce { name: "group".into(), data: GradientData::F32(data), weight })
 }
 
-/// Runs all rounds on every worker: in round r the worker of rank r contributes nothing.
+/// Runs all rounds on every worker. In round r, the worker of rank r contributes nothing.
 fn all_rounds(star: &Star) -> Vec<Vec<Reduced>> {
     star.on_every_worker(|rank, worker| {
         let weight = |round| if round == rank { 0 } else { 3 + rank as u32 };
@@ -96,7 +96,7 @@ async fn the_server_gets_the_workers_errors() {
     assert!(matches!(error, AgentError::Collective(CollectiveError::WrongSum { .. })), "{error}");
 }
 
-/// The star's job is confidential: its links do not show what the workers contribute.
+/// The star's job is confidential, so its links do not show the workers' values.
 #[tokio::test]
 async fn what_a_worker_gives_to_a_confidential_job_is_noise_on_its_link() {
     let (seen, on_the_wire) = mpsc::channel();

@@ -54,7 +54,7 @@ impl Hosts {
         Agent::connect(socket(&self.folder, options.worker)).await.unwrap().train(options).await
     }
 
-    /// Both workers, once training has started.
+    /// Starts both workers. Returns them when the training has started.
     async fn start_both(&self) -> [Process; 2] {
         let process = async |worker| Process::start(self.open(self.options(worker)).await.unwrap()).await;
         let (first, second) = tokio::join!(process(0), process(1));
@@ -66,7 +66,7 @@ fn socket(folder: &TempDir, host: u16) -> PathBuf {
     folder.path().join(format!("w{host}.sock"))
 }
 
-/// The agent of a host without a fabric.
+/// Starts the agent of a host without a fabric.
 fn start_agent(folder: &TempDir, host: u16) -> RunningAgent {
     let no_port =
         || Err(AgentError::System { step: "open a port", reason: std::io::ErrorKind::NotFound.into() });
@@ -98,11 +98,11 @@ async fn processes_push_gradients_and_find_parameters_in_shared_memory() {
     let mut expected = 100.0;
     for iteration in 0..3 {
         assert_eq!((first.step.iteration, second.step.iteration), (iteration, iteration));
-        // One update for both workers' gradients.
+        // Both workers' gradients cause one update.
         assert_eq!((first.step.updates, second.step.updates), (iteration, iteration));
         let (a, b) = tokio::join!(first.push(1.0), second.push(4.0));
         a.and(b).unwrap();
-        // The mean of both gradients, at a learning rate of 1.
+        // The parameters change by the mean of both gradients, at a learning rate of 1.
         expected -= 2.5;
         assert_eq!(first.parameters(), [expected; PARAMETERS]);
         assert_eq!(second.parameters(), [expected; PARAMETERS]);
@@ -117,7 +117,7 @@ async fn a_process_that_goes_is_not_waited_for() {
     let (pushed, ()) = tokio::join!(second.push(1.0), async { drop(first) });
     pushed.unwrap();
     assert_eq!(second.parameters(), [99.0; PARAMETERS]);
-    // The rank is free for another process, even one of another host.
+    // Another process may take the rank, even a process of another host.
     let again = hosts.open(hosts.options(0)).await.unwrap();
     assert_eq!(Process::start(again).await.unwrap().step.iteration, 0);
 }
@@ -181,7 +181,7 @@ async fn a_gradient_that_cannot_be_used_is_refused_and_the_next_one_counts() {
     assert_eq!(first.parameters(), [98.0; PARAMETERS]);
 }
 
-/// A segment that holds these values.
+/// Creates a segment that holds these values.
 async fn filled(training: &Training, values: &[f32]) -> Segment {
     let mut segment = training.segment(size_of_val(values)).await.unwrap();
     segment.elements_mut::<f32>().unwrap().copy_from_slice(values);
@@ -204,7 +204,7 @@ async fn a_gradient_in_parts_is_what_it_is_in_one_piece() {
         let (rest, other, one, pushed) = tokio::join!(rest.unwrap(), other, one, second.push(0.0));
         let (step, ()) = (rest.unwrap(), one.and(other).and(pushed).unwrap());
         assert_eq!(step.iteration, u64::from(turn));
-        // Half of it, since the other worker's gradient is zeros.
+        // The change is half of the gradient, because the other worker's gradient is zeros.
         let expected = [5.0, 1.0, 2.0, 3.0, 4.0].map(|value: f32| 100.0 - f32::from(turn) * value / 2.0);
         assert_eq!(first.parameters(), expected);
     }

@@ -4,16 +4,16 @@ use std::io::{ErrorKind, Read};
 
 use crate::error::Problem;
 
-/// Bytes that are read at once.
+/// The number of bytes that are read at once.
 const PIECE: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Buffer<R> {
     source: R,
     bytes: Vec<u8>,
-    /// Where the part begins that was not consumed.
+    /// The index in `bytes` of the first byte that was not consumed.
     begin: usize,
-    /// Where it begins in the file.
+    /// The offset of that byte in the file.
     offset: u64,
 }
 
@@ -22,12 +22,12 @@ impl<R: Read> Buffer<R> {
         Self { source, bytes: Vec::new(), begin: 0, offset: 0 }
     }
 
-    /// The bytes that were read and not consumed.
+    /// Returns the bytes that were read but not consumed.
     pub(super) fn unread(&self) -> &[u8] {
         self.bytes.get(self.begin..).unwrap_or_default()
     }
 
-    /// Where [`Buffer::unread`] begins in the file.
+    /// Returns the offset of [`Buffer::unread`] in the file.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
@@ -40,8 +40,8 @@ impl<R: Read> Buffer<R> {
         &self.bytes[begin..self.begin]
     }
 
-    /// Reads on; returns whether there was anything.
-    /// Memory grows by what the file has, not by what it says.
+    /// Reads more bytes; returns false at the end of the file. The buffer grows only with bytes that the
+    /// file really has, not with the lengths that it states.
     pub(super) fn fill(&mut self) -> Result<bool, Problem> {
         if self.begin > 0 {
             self.bytes.drain(..self.begin);

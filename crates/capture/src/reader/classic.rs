@@ -1,4 +1,4 @@
-//! pcap: a header, and a record for each frame.
+//! The pcap format: a file header, and a record for each frame.
 
 use std::io::Read;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::error::Problem;
 
 /// The length of a file's header.
 const HEADER: usize = 24;
-/// The length of what is in front of each frame.
+/// The length of the record header in front of each frame.
 const RECORD: usize = 16;
-/// The only major version that there ever was.
+/// The only major version of the format that exists.
 const VERSION: u16 = 2;
 
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Classic {
         Ok(Some(CapturedFrame { at, bytes }))
     }
 
-    /// Frames are no longer than the header promises; 0 promises nothing.
+    /// Checks that the frame is no longer than the file header's limit. A limit of 0 means no limit.
     fn check_snaplen(&self, place: Place, captured: u32) -> Result<(), Problem> {
         match self.parser.header().snaplen {
             0 => Ok(()),

@@ -1,7 +1,7 @@
 //! Frames from a capture.
 //!
-//! The reader has a buffer for at least one record. The buffer grows only with the actual bytes of the file: a length
-//! in a damaged file costs no memory. `classic` and `next_generation` are the two formats.
+//! The reader holds at least one record in its buffer. The buffer grows only with the actual bytes of the file, so a
+//! wrong length in a damaged file costs no memory. `classic` and `next_generation` are the two formats.
 
 mod buffer;
 mod classic;
@@ -24,12 +24,12 @@ const MAGIC: usize = 4;
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// A frame and when it was captured.
+/// A frame and the time at which it was captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CapturedFrame<'a> {
-    /// The time since 1970.
+    /// The time since the start of 1970 (UTC).
     pub at: Duration,
-    /// The frame, from the destination address on.
+    /// The bytes of the frame from the destination address on.
     pub bytes: &'a [u8],
 }
 
@@ -39,7 +39,7 @@ pub struct CaptureReader<R> {
     name: String,
     buffer: Buffer<R>,
     format: Format,
-    /// Frames that were handed out.
+    /// The number of frames that the reader has returned.
     frames: u64,
 }
 
@@ -49,16 +49,16 @@ enum Format {
     NextGeneration(NextGeneration),
 }
 
-/// Where a record is, for errors.
+/// The position of a record, for errors.
 #[derive(Debug, Clone, Copy)]
 struct Place {
-    /// Where it begins in the file.
+    /// The offset in the file at which the record begins.
     at: u64,
-    /// The frames before it.
+    /// The number of frames before the record.
     frames: u64,
 }
 
-/// Lengths of a frame, as its record gives them.
+/// The lengths of a frame according to its record.
 #[derive(Debug, Clone, Copy)]
 struct Lengths {
     captured: u64,
@@ -69,7 +69,7 @@ impl CaptureReader<File> {
     /// Opens a file.
     ///
     /// # Errors
-    /// [`CaptureError`]: it is not there, no regular file, or no capture of Ethernet frames.
+    /// [`CaptureError`] if the file does not exist, is not a regular file, or is not a capture of Ethernet frames.
     pub fn open(path: &Path) -> Result<Self, CaptureError> {
         check_is_file(path)?;
         let file = File::open(path).map_err(|error| CaptureError::at(path, Problem::Open(error)))?;
@@ -78,10 +78,10 @@ impl CaptureReader<File> {
 }
 
 impl<R: Read> CaptureReader<R> {
-    /// Reads a capture's header. `name`: for errors.
+    /// Creates a reader, and reads the capture's header. `name` is the name of the capture in errors.
     ///
     /// # Errors
-    /// [`CaptureError`]: `source` is not a capture of Ethernet frames.
+    /// [`CaptureError`] if `source` is not a capture of Ethernet frames.
     pub fn new(name: impl Into<String>, source: R) -> Result<Self, CaptureError> {
         let name = name.into();
         let mut buffer = Buffer::new(source);
@@ -91,7 +91,7 @@ impl<R: Read> CaptureReader<R> {
         }
     }
 
-    /// Returns true if times may be finer than a microsecond.
+    /// Returns true if times may have a resolution below a microsecond.
     pub fn is_fine(&self) -> bool {
         match &self.format {
             Format::Classic(classic) => classic.is_fine(),
@@ -99,10 +99,11 @@ impl<R: Read> CaptureReader<R> {
         }
     }
 
-    /// The next frame; `None` at the end.
+    /// Returns the next frame; `None` at the end of the capture.
     ///
     /// # Errors
-    /// [`CaptureError`]: it cannot be read, is cut off or damaged. After an error there are no more frames.
+    /// [`CaptureError`] if the capture cannot be read, is cut off or is damaged. The reader must not be used after an
+    /// error.
     pub fn next_frame(&mut self) -> Result<Option<CapturedFrame<'_>>, CaptureError> {
         let Self { name, buffer, format, frames } = self;
         let frame = match format {
@@ -140,7 +141,7 @@ impl Place {
         Problem::Damaged { at: self.at, frames: self.frames, what: what.into() }
     }
 
-    /// Checks a frame's length before memory is taken for it.
+    /// Checks a frame's length before the reader allocates memory for it.
     fn check_length(self, bytes: u64) -> Result<(), Problem> {
         if bytes <= MAX_FRAME_BYTES as u64 {
             return Ok(());
@@ -148,7 +149,7 @@ impl Place {
         Err(Problem::TooLong { frame: self.frames + 1, at: self.at, bytes })
     }
 
-    /// Checks that a frame was captured as a whole.
+    /// Checks that the capture contains the whole frame.
     fn check_whole(self, Lengths { captured, original }: Lengths) -> Result<(), Problem> {
         self.check_length(captured)?;
         if captured < original {
@@ -161,7 +162,7 @@ impl Place {
         Ok(())
     }
 
-    /// Checks that a time can be written to a pcap file again.
+    /// Checks that a time can be written to a pcap file.
     fn check_time(self, at: Duration) -> Result<Duration, Problem> {
         if at.as_secs() <= u64::from(u32::MAX) {
             return Ok(at);

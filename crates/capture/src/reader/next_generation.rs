@@ -1,4 +1,5 @@
-//! pcapng: blocks of many kinds, of several interfaces, in one or more sections.
+//! The pcapng format: one or more sections of blocks of many kinds, with frames of several
+//! interfaces.
 
 use std::error::Error;
 use std::io::Read;
@@ -11,17 +12,18 @@ use super::buffer::Buffer;
 use super::{CapturedFrame, Lengths, Place};
 use crate::error::Problem;
 
-/// The type of the block that every file begins with.
+/// The type of the first block of every file.
 const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-/// The longest block, as Wireshark has it. Blocks other than frames may be longer than these.
+/// The longest block, equal to Wireshark's limit. Blocks without a frame may be longer than frames.
 const MOST_BYTES: usize = 16 << 20;
-/// The most interfaces of a section: the parser keeps data about each of them.
+/// The most interfaces of a section. The limit is needed because the parser keeps data about each
+/// interface.
 const MOST_INTERFACES: usize = 4096;
 
 #[derive(Debug)]
 pub(super) struct NextGeneration {
     parser: PcapNgParser,
-    /// The last frame's time; frames in simple blocks have none of their own.
+    /// The time of the last frame. Frames in simple blocks have no time, so they get this time.
     last: Duration,
 }
 
@@ -30,12 +32,12 @@ pub(super) fn begins(file: &[u8]) -> bool {
     file.starts_with(&SECTION_HEADER)
 }
 
-/// A frame's data inside of a block.
+/// The data of a frame inside a block.
 struct Found {
     at: Option<Duration>,
     interface: usize,
     lengths: Lengths,
-    /// The frame's place from the block's begin on.
+    /// The offset of the frame in the block.
     begin: usize,
 }
 
@@ -103,7 +105,7 @@ impl NextGeneration {
     }
 }
 
-/// The frame in a block, if it is of a kind that has one.
+/// Returns the frame in a block; `None` if blocks of this kind have no frame.
 fn found(block: &Block<'_>, unread: &[u8], place: Place) -> Result<Option<Found>, Problem> {
     let (at, interface, data, original) = match block {
         Block::EnhancedPacket(packet) => {
@@ -123,7 +125,7 @@ fn found(block: &Block<'_>, unread: &[u8], place: Place) -> Result<Option<Found>
     Ok(Some(Found { at, interface, lengths, begin }))
 }
 
-/// Reads on if that is what the parser lacks.
+/// Reads more of the file if the parser needs more bytes; otherwise returns the parser's error.
 fn go_on<R: Read>(buffer: &mut Buffer<R>, place: Place, error: &PcapNgParseError) -> Result<(), Problem> {
     match error {
         PcapNgParseError::IncompleteBuffer(needed, _) if *needed > MOST_BYTES => {
@@ -140,7 +142,7 @@ fn go_on<R: Read>(buffer: &mut Buffer<R>, place: Place, error: &PcapNgParseError
     }
 }
 
-/// An error and what it leaves to its causes.
+/// Returns the text of an error and of all its causes.
 fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! Quantised all-reduces, as far as this process's side is concerned.
+//! The client's side of quantised all-reduces.
 
 use crate::agent::{Agent, MEMBERS};
 use tributary_client::{ClientError, Quantised, Sent};
@@ -9,7 +9,7 @@ fn gradient() -> Vec<f32> {
     (0..VALUES).map(|at| (at as f32 * 0.7).sin().powi(5)).collect()
 }
 
-/// Reduces with an agent that claims these numbers of members in its first and in its second sum.
+/// Reduces with an agent whose first and second sum state these numbers of members.
 async fn reduce(contributors: [u32; 2], feedback: bool) -> (Result<Sent, ClientError>, Vec<f32>) {
     let agent = Agent::start(contributors).await;
     let job =
@@ -22,7 +22,7 @@ async fn reduce(contributors: [u32; 2], feedback: bool) -> (Result<Sent, ClientE
 
 #[tokio::test]
 async fn a_sum_of_some_members_is_an_error_and_leaves_the_gradient_alone() {
-    // Missing in the sum of the sketches, from which the levels would be made, or in the sum of the levels.
+    // A member is missing in the sum of the sketches, which determines the levels, or in the sum of the levels.
     for contributors in [[MEMBERS - 1, MEMBERS], [MEMBERS, 1]] {
         for feedback in [false, true] {
             let (sent, after) = reduce(contributors, feedback).await;

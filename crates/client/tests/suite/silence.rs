@@ -1,5 +1,5 @@
-//! An agent that is stopped, or does not accept connections: waiting callers receive reports,
-//! and deadlines are kept.
+//! An agent that is stopped or does not accept connections. Waiting callers receive reports, and
+//! their deadlines are kept.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tributary_client::{
 
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Far more than a deadline, and the agent's time to say itself that it has passed.
+/// Much longer than a deadline and the agent's time to report itself that it has passed.
 const LONG: Duration = Duration::from_secs(60);
 
 type Told = mpsc::UnboundedReceiver<Waiting>;
@@ -52,13 +52,14 @@ fn operation(deadline: Option<Duration>) -> Operation<'static> {
 
 #[tokio::test(start_paused = true)]
 async fn a_process_that_joins_is_told_and_goes_on_waiting() {
-    // Connections are made, and never accepted, as where the agent has no descriptor left.
+    // Connections are opened but never accepted, as if the agent had no descriptor left.
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("agent.sock");
     let _listener = UnixListener::bind(&socket).unwrap();
     let (options, mut told) = told();
     let agent = tributary_client::Agent::connect(&socket).await.unwrap();
-    // The deadline is the deadline of all-reduces: the time that other members take to join is unknown.
+    // The deadline applies to all-reduces and not to the join, because the time that other members take to join is
+    // unknown.
     let joining = agent.join_with("job", vec![], options.deadline(DEADLINE));
     timeout(Duration::from_secs(14), joining).await.unwrap_err();
     assert_eq!(seconds(&mut told), [2, 7, 12]);
@@ -110,7 +111,7 @@ async fn a_deadline_is_kept_without_the_agent_and_ends_the_process_s_part() {
     assert!((DEADLINE..DEADLINE + Duration::from_secs(2)).contains(&began.elapsed()));
     assert_eq!(seconds(&mut told), [2]);
 
-    // The agent may still reduce these, and write to their memory: no later operation may meet either.
+    // The agent may still run these all-reduces and write to their memory, so no later operation may use either.
     let given_up = |error: ClientError| assert!(matches!(error, ClientError::GivenUp { .. }), "{error}");
     given_up(behind.await.unwrap_err());
     agent.go_on();
@@ -154,7 +155,7 @@ async fn an_agent_that_waits_itself_is_not_silent() {
     let mut segment = segment(&job).await;
     agent.hold_sums(true);
     let mut reducing = Box::pin(job.all_reduce(&mut segment, operation(Some(DEADLINE))));
-    // When a deadline has passed is the agent's to say, as long as it says anything.
+    // As long as the agent sends anything, the agent decides that a deadline has passed.
     timeout(LONG, &mut reducing).await.unwrap_err();
     agent.hold_sums(false);
     reducing.await.unwrap();
@@ -186,12 +187,12 @@ async fn a_worker_waits_for_others_and_not_for_an_agent_that_is_silent_for_longe
     let error = pushing.await.unwrap_err();
     assert!(matches!(error, ClientError::AgentSilent { .. }), "{error}");
     assert!(error.to_string().starts_with("a step of the training"), "{error}");
-    // What it said last may have been a look earlier.
+    // The agent may have sent its last message one check earlier.
     let second = Duration::from_secs(1);
     let elapsed = stopped.elapsed();
     assert!((DEADLINE - second..DEADLINE + second).contains(&elapsed), "{elapsed:?}");
     assert_eq!(seconds(&mut told), [2]);
-    // The agent may still write to these.
+    // The agent may still write to these segments.
     agent.go_on();
     assert!(matches!(parameters.elements::<f32>(), Err(ClientError::SegmentInUse)));
     drop(training);

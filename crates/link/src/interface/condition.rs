@@ -8,7 +8,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use super::socket::{ask_driver, failed, has_address, is_up, mtu};
 use crate::error::LinkError;
 
-/// Requests to the driver, as `linux/ethtool.h` numbers them.
+/// Numbers of requests to the driver, from `linux/ethtool.h`.
 const DRIVER_INFO: u32 = 0x03;
 const TX_CHECKSUM: u32 = 0x16;
 const TCP_SEGMENTATION: u32 = 0x1e;
@@ -18,30 +18,30 @@ const FLAGS: u32 = 0x25;
 /// The flag of large receive offload.
 const LARGE_RECEIVE: u32 = 1 << 15;
 
-/// The driver of the pairs of interfaces that connect network namespaces.
+/// The driver of veth pairs, the virtual cables between network namespaces.
 const VIRTUAL_CABLE: &str = "veth";
 
-/// The size of `struct ethtool_drvinfo` in words, and the place of the driver's name in it.
+/// The size of `struct ethtool_drvinfo` in 32-bit words, and the words that hold the driver's name.
 const DRIVER_INFO_WORDS: usize = 49;
 const DRIVER_NAME: std::ops::Range<usize> = 1..9;
 
 /// The system's settings of an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfaceCondition {
-    /// The longest packet that it carries, without its Ethernet header, in bytes.
+    /// The longest packet that the interface carries, without the Ethernet header, in bytes.
     pub mtu: u32,
-    /// The kernel's driver, such as "veth"; empty if the kernel does not tell.
+    /// The kernel's driver, such as "veth"; empty if the kernel does not report it.
     pub driver: String,
-    /// True if it is up and its cable is connected to another end that is up.
+    /// True if the interface is up and its cable connects it to another interface that is up.
     pub is_up: bool,
-    /// True if it has an IPv4 address, which a switch's port must not have.
+    /// True if the interface has an IPv4 address. A switch's port must not have one.
     pub has_address: bool,
-    /// The offloads that are on, by ethtool's names, of "tso", "gso", "gro", "tx" and "lro".
+    /// The offloads that are on, from the list "tso", "gso", "gro", "tx", "lro" of ethtool's names.
     pub offloads: Vec<&'static str>,
 }
 
 impl InterfaceCondition {
-    /// The condition of the interface `name` in the calling thread's network namespace.
+    /// Returns the condition of the interface `name` in the calling thread's network namespace.
     /// Needs no privileges.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl InterfaceCondition {
         let flags = SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(AddressFamily::INET, SocketType::DGRAM, flags, None)
             .map_err(|errno| failed(name, "open a socket", errno))?;
-        // Longer names belong to no interface, and would not fit into the request.
+        // A name that is too long belongs to no interface, and would not fit into the request.
         rustix::net::netdevice::name_to_index(&socket, name)
             .map_err(|errno| failed(name, "find the index", errno))?;
         let mtu = mtu(&socket, name).map_err(|errno| failed(name, "find the longest frame", errno))?;
@@ -72,8 +72,7 @@ impl InterfaceCondition {
     }
 }
 
-/// Returns true if an interface is a virtual cable that takes over from the system the work of
-/// splitting and of checksums.
+/// Returns true if an interface is a virtual cable with segmentation offload and checksum offload.
 pub(super) fn is_cable_with_offloads(socket: &OwnedFd, name: &str) -> bool {
     let is_on = |question| is_on(socket, name, question, 1);
     is_cable(socket, name) && is_on(SEGMENTATION) && is_on(TX_CHECKSUM)
@@ -84,7 +83,8 @@ pub(super) fn is_cable(socket: &OwnedFd, name: &str) -> bool {
     driver(socket, name).is_ok_and(|driver| driver == VIRTUAL_CABLE)
 }
 
-/// Returns true if an offload is on. A driver that does not know the request has no such offload.
+/// Returns true if an offload is on. A driver that does not know the request does not have the
+/// offload.
 fn is_on(socket: &OwnedFd, name: &str, question: u32, mask: u32) -> bool {
     ask_driver(socket, name, [question, 0]).is_ok_and(|[_, answer]| answer & mask != 0)
 }

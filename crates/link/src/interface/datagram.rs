@@ -1,4 +1,4 @@
-//! Frames with a UDP datagram: joining several into one, and splitting one into several.
+//! Frames with UDP datagrams: joining several frames into one, and splitting one frame into several.
 
 use std::ops::Range;
 
@@ -10,17 +10,18 @@ use pnet_packet::util;
 use super::vlan::{ADDRESS_BYTES, TAG_BYTES, Tag};
 use crate::MIN_FRAME_BYTES;
 
-/// The headers in front of the payload of a datagram that ports join: Ethernet, IPv4
-/// without options, UDP.
+/// The length of the headers of a datagram that ports may join: Ethernet, IPv4 without options, UDP.
 pub(super) const HEADER_BYTES: usize = UDP_AT + UDP_BYTES;
-/// The longest headers of a datagram that ports split: Ethernet with two tags, IPv4 with options, UDP.
+/// The length of the longest headers of a datagram that ports may split: Ethernet with two tags, IPv4
+/// with options, UDP.
 const MOST_HEADER_BYTES: usize = MIN_FRAME_BYTES + 2 * TAG_BYTES + MOST_IPV4_BYTES + UDP_BYTES;
 
-/// Datagrams are joined only if they have these bytes of payload in common: receivers choose frames by
-/// bytes near the beginning ([`pass_only`](crate::FramePort::pass_only)), and would see only those of the first.
+/// The number of payload bytes that datagrams must have in common to be joined. Receivers select
+/// frames by bytes near the beginning ([`pass_only`](crate::FramePort::pass_only)), and see only these bytes of the
+/// first datagram.
 const COMMON_PAYLOAD_BYTES: usize = 4;
 
-/// The IP header, behind the Ethernet header.
+/// The offset of the IP header, which follows the Ethernet header.
 const IP_AT: usize = MIN_FRAME_BYTES;
 pub(super) const UDP_AT: usize = IP_AT + IPV4_BYTES;
 const IPV4_BYTES: usize = Ipv4Packet::minimum_packet_size();
@@ -31,15 +32,15 @@ const TYPE_OF_IPV4: [u8; 2] = [0x08, 0x00];
 const TYPE_OF_IPV6: [u8; 2] = [0x86, 0xdd];
 const TYPES_OF_TAGS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 const PROTOCOL_UDP: u8 = 17;
-/// "Don't fragment", and no fragment.
+/// The IPv4 fields that say "don't fragment" and that the packet is not a fragment.
 const WHOLE: [u8; 2] = [0x40, 0x00];
 
-// The places of fields in a frame.
+// The positions of fields in a frame.
 const TYPE: Range<usize> = 12..14;
 const IPV4_LENGTH: Range<usize> = IP_AT + IPV4_LENGTH_AT..IP_AT + IPV4_ID_AT;
 const IPV4_FRAGMENT: Range<usize> = IP_AT + IPV4_FRAGMENT_AT..IP_AT + IPV4_FRAGMENT_AT + 2;
 const IPV4_ADDRESSES: Range<usize> = 26..34;
-// And in an IP or UDP header.
+// The positions of fields in an IP or UDP header.
 const IPV4_LENGTH_AT: usize = 2;
 const IPV4_ID_AT: usize = 4;
 const IPV4_FRAGMENT_AT: usize = 6;
@@ -48,22 +49,23 @@ const IPV6_LENGTH_AT: usize = 4;
 const IPV6_PROTOCOL_AT: usize = 6;
 const UDP_LENGTH_AT: usize = 4;
 pub(super) const UDP_CHECKSUM_AT: usize = 6;
-/// The bytes that datagrams of one stream have in common: all except lengths and checksums.
+/// The byte ranges in which all datagrams of one stream must be equal: all bytes except lengths and
+/// checksums.
 const COMMON: [Range<usize>; 4] = [0..16, 18..24, 26..38, HEADER_BYTES..HEADER_BYTES + COMMON_PAYLOAD_BYTES];
 
-/// The header of the Internet Protocol in front of a datagram.
+/// The kind of IP header in front of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ip {
-    /// The length of an IPv4 header in bytes.
-    /// A UDP checksum of zero means that the datagram has no checksum.
+    /// IPv4, with the length of the header in bytes. A UDP checksum of zero means that the datagram has
+    /// no checksum.
     V4(usize),
-    /// Without extensions. Every datagram has a checksum.
+    /// IPv6 without extension headers. Every datagram has a checksum.
     V6,
 }
 
 impl Ip {
-    /// Parses a packet, by its EtherType, that carries a UDP datagram with a payload right
-    /// behind its IP header.
+    /// Parses the IP header of a packet with this EtherType. `None` unless the packet carries a UDP
+    /// datagram with a payload directly behind its IP header.
     fn under_udp(kind: [u8; 2], packet: &[u8]) -> Option<Self> {
         let begin = *packet.first()?;
         let (ip, protocol_at) = match (kind, begin >> 4) {
@@ -85,16 +87,16 @@ impl Ip {
     }
 }
 
-/// Returns true if a frame carries UDP over IPv4 without options.
-/// A checksum of zero then means no checksum.
+/// Returns true if a frame carries UDP over IPv4 without options. In such a frame, a checksum of zero
+/// means that it has no checksum.
 pub(super) fn may_lack_checksum(frame: &[u8]) -> bool {
     let packet = frame.get(IP_AT..).filter(|_| frame.get(TYPE) == Some(&TYPE_OF_IPV4));
     packet.and_then(|packet| Ip::under_udp(TYPE_OF_IPV4, packet)) == Some(Ip::V4(IPV4_BYTES))
 }
 
-/// Returns true if the system can join this frame with others and split it off again unchanged.
-/// The frame must be a whole datagram over IPv4 without a UDP checksum, and nothing behind it. The system makes new
-/// lengths and checksums, which must not repair wrong ones.
+/// Returns true if the system can join this frame with others and split them again without a change.
+/// The frame must be a whole datagram over IPv4 without a UDP checksum, and nothing may follow the datagram. The system
+/// recalculates lengths and checksums, so they must be correct; otherwise it would repair wrong ones.
 pub(super) fn is_plain(frame: &[u8]) -> bool {
     let Some((header, _)) = frame.split_first_chunk::<HEADER_BYTES>() else { return false };
     let udp = &header[UDP_AT..];
@@ -118,13 +120,13 @@ pub(super) struct Headers {
     bytes: [u8; MOST_HEADER_BYTES],
     ip: Ip,
     ip_at: usize,
-    /// Each datagram has a UDP checksum, which is always so over IPv6.
+    /// True if each datagram has a UDP checksum. Over IPv6, every datagram has one.
     has_checksum: bool,
 }
 
 impl Headers {
-    /// Parses a frame with one tag at most; `None` if it does not carry a UDP datagram
-    /// right behind its IP header.
+    /// Parses the headers of a frame with at most one tag. `None` if the frame does not carry a UDP
+    /// datagram directly behind its IP header.
     pub(super) fn of(frame: &[u8]) -> Option<Self> {
         let kind_at = |at: usize| frame.get(at..at + 2)?.first_chunk::<2>().copied();
         let outer = kind_at(TYPE.start)?;
@@ -137,13 +139,13 @@ impl Headers {
         Some(headers)
     }
 
-    /// The same; if `wanted`, each datagram gets a UDP checksum over IPv4, too.
+    /// If `wanted`, gives each datagram a UDP checksum over IPv4, too.
     pub(super) fn with_checksum(mut self, wanted: bool) -> Self {
         self.has_checksum |= wanted;
         self
     }
 
-    /// The same with this tag, if there is one.
+    /// Inserts the VLAN tag, if there is one.
     pub(super) fn with_tag(mut self, tag: Option<Tag>) -> Self {
         if let Some(tag) = tag {
             let len = self.len();
@@ -154,7 +156,7 @@ impl Headers {
         self
     }
 
-    /// Returns the number of bytes.
+    /// Returns the length of the headers in bytes.
     pub(super) fn len(&self) -> usize {
         self.udp_at() + UDP_BYTES
     }
@@ -163,7 +165,7 @@ impl Headers {
         &self.bytes[..self.len()]
     }
 
-    /// The number of bytes of payload, according to them.
+    /// Returns the number of payload bytes according to the UDP header.
     pub(super) fn payload(&self) -> usize {
         let length = self.udp_at() + UDP_LENGTH_AT;
         big_endian(&self.bytes[length..length + 2]).saturating_sub(UDP_BYTES)
@@ -184,7 +186,8 @@ impl Headers {
     }
 
     /// Changes the headers to the headers of the next datagram. Over IPv4 this increments the
-    /// identification, unless the datagram must not be fragmented: the identification then has no meaning (RFC 6864).
+    /// identification. It does not if the datagram must not be fragmented, because the identification then has no
+    /// meaning (RFC 6864).
     pub(super) fn go_on(&mut self) {
         let (fragment_at, id_at) = (self.ip_at + IPV4_FRAGMENT_AT, self.ip_at + IPV4_ID_AT);
         if self.ip != Ip::V6 && self.bytes[fragment_at..fragment_at + 2] != WHOLE {
@@ -202,8 +205,8 @@ impl Headers {
         }
     }
 
-    /// Leaves the UDP checksum of a [plain](is_plain) datagram to the system or the interface.
-    /// They expect in its place the sum of the parts outside the datagram: addresses, protocol and length.
+    /// Leaves the UDP checksum of a [plain](is_plain) datagram to the system or the interface. They
+    /// expect the sum of the pseudo-header (addresses, protocol and length) in the checksum's place.
     pub(super) fn leave_checksum(&mut self) {
         let mut pseudo = [0; 12];
         let (addresses, rest) = pseudo.split_at_mut(8);
@@ -213,8 +216,8 @@ impl Headers {
         self.set(UDP_AT + UDP_CHECKSUM_AT, (!internet_checksum(&pseudo)).into());
     }
 
-    /// Writes them into the beginning of a frame behind which the payload lies already, and finishes the
-    /// checksum where there must be one.
+    /// Writes the headers to the beginning of `frame`, which already holds the payload behind them.
+    /// Calculates the UDP checksum if the datagram must have one.
     pub(super) fn write(&self, frame: &mut [u8]) {
         if let Some(place) = frame.get_mut(..self.len()) {
             place.copy_from_slice(self.bytes());
@@ -227,7 +230,7 @@ impl Headers {
         }
     }
 
-    /// The UDP checksum of this frame, in which it is zero.
+    /// Returns the UDP checksum of this frame, whose checksum field must be zero.
     fn checksum_of(&self, frame: &[u8]) -> Option<u16> {
         let packet = frame.get(self.ip_at..)?;
         let datagram = UdpPacket::new(frame.get(self.udp_at()..)?)?;
@@ -248,20 +251,20 @@ impl Headers {
         self.ip_at + self.ip.header_bytes()
     }
 
-    /// Sets the two bytes at `at`.
+    /// Writes the low 16 bits of `value` at `at`.
     fn set(&mut self, at: usize, value: usize) {
         self.bytes[at..at + 2].copy_from_slice(&(value as u16).to_be_bytes());
     }
 }
 
-/// The Internet checksum (RFC 1071) of these bytes.
+/// Returns the Internet checksum (RFC 1071) of these bytes.
 pub(super) fn internet_checksum(bytes: &[u8]) -> u16 {
     const SKIP_NONE: usize = usize::MAX;
     util::checksum(bytes, SKIP_NONE)
 }
 
-/// A checksum as it is sent: zero would mean that there is none, and all ones is the
-/// same number (RFC 768).
+/// Returns a checksum in the form in which it is sent. Zero is replaced by all ones, which is the
+/// same number, because zero would mean that the datagram has no checksum (RFC 768).
 pub(super) fn never_zero(checksum: u16) -> u16 {
     if checksum == 0 { u16::MAX } else { checksum }
 }

@@ -1,4 +1,4 @@
-//! Frames of one EtherType: few enough for plain system calls.
+//! A port for the frames of one EtherType, which are so few that plain system calls are fast enough.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,13 +19,14 @@ pub struct EtherTypePort {
     name: String,
     socket: OwnedFd,
     address: [u8; 6],
-    /// The last frame that was received.
+    /// The last received frame.
     frame: Box<[u8]>,
 }
 
 impl EtherTypePort {
-    /// Opens the interface `name` of the calling thread's network namespace, and makes it accept frames to
-    /// the multicast address `group`. The port does not receive what this host sends through the interface.
+    /// Opens the interface `name` of the calling thread's network namespace. Makes the interface accept
+    /// frames to the multicast address `group`. The port does not receive the frames that this host sends through the
+    /// interface.
     ///
     /// # Errors
     /// [`LinkError::NotPermitted`], [`LinkError::NoInterface`], or [`LinkError::Interface`] with the step that failed.
@@ -34,7 +35,7 @@ impl EtherTypePort {
         Ok(Self { name: name.into(), socket, address, frame: vec![0; MAX_FRAME_BYTES].into() })
     }
 
-    /// The interface's own Ethernet address.
+    /// Returns the interface's own Ethernet address.
     pub fn address(&self) -> [u8; 6] {
         self.address
     }
@@ -52,10 +53,11 @@ impl FramePort for EtherTypePort {
         loop {
             match send(&self.socket, frame, SendFlags::DONTWAIT) {
                 Err(Errno::INTR) => {}
-                // The interface is down; or it was, which the socket reports once, in place of sending.
+                // The interface is down, or it was down earlier. The socket reports an earlier downtime once, instead
+                // of sending, so the port tries again.
                 Err(Errno::NETDOWN) if !is_down => is_down = true,
-                // A full queue, an interface that is down, a frame longer than its MTU: the frame is lost, as on any
-                // link.
+                // The frame is lost, as on any link: the queue is full, the interface is down, or the frame is longer
+                // than its MTU.
                 Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::NETDOWN | Errno::MSGSIZE) => return Ok(()),
                 Err(errno) => return Err(self.failed("send", errno)),
             }
@@ -70,7 +72,8 @@ impl FramePort for EtherTypePort {
         loop {
             match recv(&self.socket, &mut self.frame[..], RecvFlags::DONTWAIT | RecvFlags::TRUNC) {
                 Ok((kept, len)) if len <= MAX_FRAME_BYTES => return Ok(self.frame.get(..kept)),
-                // A frame too long for the buffer; a signal; the interface went down, which is reported once.
+                // The frame is too long for the buffer, a signal has arrived, or the interface went down, which the
+                // socket reports once.
                 Ok(_) | Err(Errno::INTR | Errno::NETDOWN) => {}
                 Err(Errno::AGAIN) => return Ok(None),
                 Err(errno) => return Err(self.failed("receive", errno)),

@@ -1,5 +1,5 @@
-//! Offloads of an interface that merge the frames which come in.
-//! What carries TCP cannot be split again, so a switch's port has to be without them.
+//! Offloads of an interface that merge received frames. A switch's port must not have them, because
+//! the port cannot split merged TCP frames again.
 
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -10,46 +10,46 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, netdevice};
 use super::socket::{ask_driver, failed};
 use crate::error::LinkError;
 
-/// Requests to the driver, as `linux/ethtool.h` numbers them.
+/// Numbers of requests to the driver, from `linux/ethtool.h`.
 const STRINGS: u32 = 0x1b;
 const SET_SIZES: u32 = 0x37;
 const FEATURES: u32 = 0x3a;
 const SET_FEATURES: u32 = 0x3b;
-/// The set of strings that has the features' names.
+/// The number of the set of strings with the features' names.
 const FEATURE_NAMES: u32 = 4;
 
-/// The most features that there is room for; Linux 6.18 has 60.
+/// The most features for which this module has room. Linux 6.18 has 60.
 const MOST_FEATURES: usize = 128;
-/// Features are asked for and set in blocks of 32.
+/// The number of blocks: the kernel reads and sets features in blocks of 32.
 const MOST_BLOCKS: usize = MOST_FEATURES.div_ceil(BLOCK);
 const BLOCK: usize = u32::BITS as usize;
-/// A name's length, in words.
+/// The length of a feature's name, in 32-bit words.
 const NAME_WORDS: usize = 8;
 const NAMES: Range<usize> = 3..3 + MOST_FEATURES * NAME_WORDS;
 
-/// The kernel's names, and ethtool's.
+/// The merging offloads, by the kernel's name and by ethtool's name.
 const MERGING: [(&str, &str); 3] = [("rx-gro", "gro"), ("rx-lro", "lro"), ("rx-gro-hw", "rx-gro-hw")];
 
 /// An offload of an interface.
 struct Feature {
-    /// Its place among the features.
+    /// The feature's number in the kernel's list.
     bit: usize,
-    /// Its name for `ethtool -K`.
+    /// The feature's name for `ethtool -K`.
     name: &'static str,
 }
 
-/// Which merging offloads were on at an interface.
+/// The result of switching off the merging offloads of an interface.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Merging {
     /// Offloads that this call has switched off, by ethtool's names.
     pub switched_off: Vec<&'static str>,
-    /// Offloads that are still on.
-    /// The caller lacks the capability `CAP_NET_ADMIN`, or the driver refuses the change.
+    /// Offloads that are still on, because the caller lacks the capability `CAP_NET_ADMIN`, or because
+    /// the driver refuses the change.
     pub still_on: Vec<&'static str>,
 }
 
 impl Merging {
-    /// Switches off what merges frames that come in at the interface `name` of the calling
+    /// Switches off the offloads that merge received frames at the interface `name` of the calling
     /// thread's network namespace.
     ///
     /// # Errors
@@ -68,7 +68,7 @@ impl Merging {
             if !is_on()? {
                 continue;
             }
-            // Whether that had an effect is seen below.
+            // The next line checks the effect.
             let _ = switch_off(&socket, name, feature.bit);
             if is_on()? { &mut merging.still_on } else { &mut merging.switched_off }.push(feature.name);
         }
@@ -76,9 +76,9 @@ impl Merging {
     }
 }
 
-/// The merging offloads that the kernel knows.
+/// Returns the merging offloads that the kernel knows.
 fn merging_features(socket: &OwnedFd, interface: &str) -> Result<Vec<Feature>, Errno> {
-    // A mask of 64 bits, in which one bit is set; the answer has one size.
+    // The request has a mask of 64 bits with one bit set; the answer is the size of that set.
     let [low, high] = halves(1 << FEATURE_NAMES);
     let [.., count] = ask_driver(socket, interface, [SET_SIZES, 0, low, high, 0])?;
     if count as usize > MOST_FEATURES {
@@ -99,11 +99,11 @@ fn merging_features(socket: &OwnedFd, interface: &str) -> Result<Vec<Feature>, E
 
 fn is_on(socket: &OwnedFd, interface: &str, bit: usize) -> Result<bool, Errno> {
     let (_, features) = features(socket, interface)?;
-    // Each block is four words: available, requested, active, never changed.
+    // Each block has four words: available, requested, active, never changed.
     Ok(features[4 * (bit / BLOCK) + 2] & (1 << (bit % BLOCK)) != 0)
 }
 
-/// The number of blocks that the kernel has, and all blocks' words.
+/// Returns the number of the kernel's blocks, and the words of all blocks.
 fn features(socket: &OwnedFd, interface: &str) -> Result<(u32, [u32; 4 * MOST_BLOCKS]), Errno> {
     let mut question = [0; 2 + 4 * MOST_BLOCKS];
     [question[0], question[1]] = [FEATURES, MOST_BLOCKS as u32];
@@ -117,12 +117,12 @@ fn switch_off(socket: &OwnedFd, interface: &str, bit: usize) -> Result<(), Errno
     let (blocks, _) = features(socket, interface)?;
     let mut request = [0; 2 + 2 * MOST_BLOCKS];
     [request[0], request[1]] = [SET_FEATURES, blocks];
-    // Each block is two words: which features are set, and to what.
+    // Each block has two words: the mask of features to set, and their values.
     request[2 + 2 * (bit / BLOCK)] = 1 << (bit % BLOCK);
     ask_driver(socket, interface, request).map(|_| ())
 }
 
-/// The words of a number, in the order in which they lie in memory.
+/// Returns the two words of a number in the order of memory.
 fn halves(number: u64) -> [u32; 2] {
     let [a, b, c, d, e, f, g, h] = number.to_ne_bytes();
     [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]

@@ -1,25 +1,27 @@
 //! Ports on Linux network interfaces, over `AF_PACKET` sockets.
 //!
-//! Frames come in through a [ring] in memory that the kernel shares with this process, and go [out](send) many at a
-//! time by one system call: system calls cost more than everything else that a switch does with a frame. pnet_datalink
-//! is not an option: it waits in a `select` of its own, gives no descriptor to register with mio, and returns a
-//! switch's own outgoing frames.
+//! The port receives frames through a [ring] in memory that the kernel shares with this process, and [sends](send) many
+//! frames with one system call. The reason is that system calls cost more than all other work of a switch on a frame.
+//! The crate pnet_datalink cannot be used: it waits in its own `select`, provides no descriptor to register with mio,
+//! and returns a switch's own outgoing frames.
 //!
-//! An owner that wants only some of the frames says [which](filter), and the kernel leaves out the others.
+//! If the owner needs only some of the frames, it sets a [filter], and the kernel drops the other frames.
 //!
-//! Frames leave through the interface's queueing discipline, so that `tc` rates and nftables rules apply to them,
-//! unless the owner wants them to go [past](xdp) it, which is faster and ignores both.
+//! Frames leave through the interface's queueing discipline, so that `tc` rates and nftables rules apply to them. The
+//! owner may let them [bypass](xdp) it, which is faster and ignores both.
 //!
-//! Three habits of the kernel matter here. It takes the first VLAN tag off a frame before a socket receives the frame;
-//! the port puts it back, so that frames have all of their tags, as on the wire. Frames of a host on the same machine
-//! have [unfinished](offload) checksums; the port finishes them. And where a host has joined many datagrams into one
-//! frame, the port [splits](joined) it; ports also [join](send) datagrams themselves if configured to do so. TCP
-//! segments are not split: such a frame is dropped if it is longer than the MTU, unless segmentation offload of the
-//! host's interface is off (`ethtool -K`).
+//! Three properties of the kernel matter here:
 //!
-//! A frame longer than the interface's MTU at the time when the port was opened is dropped. A frame that is too long
-//! only because of its VLAN tags comes in with up to two of them; on the way out the kernel allows for one tag, and
-//! only for an 802.1Q one.
+//! - The kernel removes the first VLAN tag from a frame before a socket receives the frame. The port puts the tag back,
+//!   so that frames have all of their tags, as on the wire.
+//! - Frames of a host on the same machine have [unfinished](offload) checksums. The port finishes them.
+//! - A host may have joined many datagrams into one frame. The port [splits](joined) it. Ports also [join](send)
+//!   datagrams themselves if configured to do so. TCP segments are not split: the port drops such a frame if it is
+//!   longer than the MTU, unless segmentation offload of the host's interface is off (`ethtool -K`).
+//!
+//! The port drops a frame that is longer than the interface's MTU at the time when the port was opened. A received
+//! frame may exceed it by up to two VLAN tags. For a sent frame, the kernel allows only one tag, which must be an
+//! 802.1Q tag.
 
 mod condition;
 mod datagram;
@@ -63,7 +65,7 @@ pub struct InterfacePort {
     index: libc::c_int,
     socket: OwnedFd,
     incoming: Ring,
-    /// Frames that were [sent](FramePort::send), and wait for others.
+    /// Frames that [`send`](FramePort::send) has queued.
     queued: Frames,
     outgoing: Outgoing,
     meter: InterfaceMeter,
@@ -71,8 +73,8 @@ pub struct InterfacePort {
 }
 
 impl InterfacePort {
-    /// Opens the interface `name` of the calling thread's network namespace, in promiscuous mode.
-    /// The port does not receive what this host sends through the interface.
+    /// Opens the interface `name` of the calling thread's network namespace in promiscuous mode. The port
+    /// does not receive the frames that this host sends through the interface.
     ///
     /// # Errors
     /// [`LinkError::NotPermitted`], [`LinkError::NoInterface`], or [`LinkError::Interface`] with the step
@@ -83,17 +85,19 @@ impl InterfacePort {
         let (socket, index, mtu) = socket::open_promiscuous(name)?;
         let incoming = Ring::new(&socket, name, mtu, &meter).map_err(fail("make a ring for frames"))?;
         let outgoing = Outgoing::new(socket::open_to_send(name, index)?, meter.sent.clone());
-        // Last: before, nothing is received.
+        // The socket is bound last, because it receives frames from then on.
         socket::bind(&socket, index, libc::ETH_P_ALL as u16).map_err(fail("receive frames"))?;
         Ok(Self { name: name.into(), index, socket, incoming, queued: Frames::new(), outgoing, meter, mtu })
     }
 
-    /// The same port; if `wanted`, it joins neighbouring datagrams of one stream, as the kernel joins TCP
-    /// segments (UDP segmentation offload): they cross a virtual cable as one frame, which takes a fraction of the
-    /// time. As many are joined as the interface takes now (`gso_max_size` and `gso_max_segs`): behind a token bucket,
-    /// these should be no more than it lets pass at once. This has no effect on interfaces of another kind, if the
-    /// interface's offloads are off, or before Linux 6.2. The other end must be a port like this or a host's kernel:
-    /// another reader of raw frames gets one that is longer than the MTU.
+    /// If `wanted`, lets the port join neighbouring datagrams of one stream, as the kernel joins TCP
+    /// segments (UDP segmentation offload). The joined datagrams cross a virtual cable as one frame, which takes a
+    /// fraction of the time.
+    ///
+    /// The interface's present limits (`gso_max_size` and `gso_max_segs`) apply. Behind a token bucket, these should
+    /// not exceed the burst that it lets pass. The option has no effect on other kinds of interfaces, if the
+    /// interface's offloads are off, or before Linux 6.2. The other end must be a port like this or a host's kernel,
+    /// because other readers of raw frames get a frame that is longer than the MTU.
     #[must_use]
     pub fn with_segmentation_offload(mut self, wanted: bool) -> Self {
         if wanted && let Some(limits) = Segmentation::of(&self.socket, &self.name, self.index) {
@@ -102,10 +106,10 @@ impl InterfacePort {
         self
     }
 
-    /// The same port; if `wanted`, its frames leave past the interface's queueing discipline, by an
-    /// `AF_XDP` socket: over a virtual cable that takes a quarter less time. Rates and queues (`tc`), nftables' rules
-    /// for what leaves, and captures at this end of what leaves have no effect then. Frames of more than 3,840 bytes go
-    /// the usual way, and all frames of interfaces of another kind.
+    /// If `wanted`, lets frames bypass the interface's queueing discipline, with an `AF_XDP` socket. Over
+    /// a virtual cable, this takes a quarter less time. Rates and queues (`tc`), nftables rules for outgoing frames,
+    /// and captures of outgoing frames at this end then have no effect. Frames of more than 3,840 bytes, and all frames
+    /// of other kinds of interfaces, still take the usual way.
     ///
     /// # Errors
     /// [`LinkError::NotPermitted`], or [`LinkError::Interface`] with the step that failed.
@@ -120,13 +124,14 @@ impl InterfacePort {
         Ok(self)
     }
 
-    /// Counters of the frames that this port has sent and received. A clone may outlive the port.
+    /// Returns the counters of the frames that this port has sent and received. A clone may outlive the
+    /// port.
     pub fn meter(&self) -> &InterfaceMeter {
         &self.meter
     }
 }
 
-/// The error of an interface that frames cannot be handed to.
+/// Returns the error of an interface that cannot send any more.
 fn unsendable(name: &str, errno: Errno) -> io::Error {
     let error = io::Error::from(errno);
     io::Error::new(error.kind(), format!("cannot send on network interface {name}: {error}"))

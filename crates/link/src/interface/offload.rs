@@ -1,25 +1,26 @@
-//! The header that the kernel and a packet socket exchange with each frame (`PACKET_VNET_HDR`).
-//! It describes the work that is left on the frame's checksum, and the datagrams in a joined frame.
+//! The header that the kernel and a packet socket exchange with each frame (`PACKET_VNET_HDR`). It
+//! describes the datagrams in a joined frame, and the work that is left on the frame's checksum.
 
 use super::datagram::{self, HEADER_BYTES, Headers, UDP_AT, UDP_BYTES, UDP_CHECKSUM_AT};
 
-/// The size of `struct virtio_net_hdr`, which precedes each frame: flags and kind, one byte each, and
-/// four numbers in the host's byte order.
+/// The size of `struct virtio_net_hdr`, which precedes each frame. It has flags and kind, one byte
+/// each, and four 16-bit numbers in the host's byte order.
 pub(super) const OFFLOAD_BYTES: usize = 10;
 
-/// The flag of a checksum that is still to be calculated.
+/// The flag of a frame whose checksum must still be calculated.
 const NEEDS_CHECKSUM: u8 = 1;
-/// The kind of frame that consists of UDP datagrams of one length; the last one may be shorter.
+/// The kind of a frame that consists of UDP datagrams of equal length; the last datagram may be
+/// shorter.
 const DATAGRAMS: u8 = 5;
-/// The longest frame, in bytes, for which a single piece of the kernel's memory is worthwhile.
+/// The longest frame, in bytes, for which one contiguous piece of kernel memory is faster.
 const LONGEST_IN_ONE_PIECE: usize = 16 << 10;
 
-/// Datagrams of one stream in one frame.
+/// The layout of the datagrams of one stream in one frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segments {
-    /// Bytes of headers in front of each of them.
+    /// The number of header bytes in front of each datagram.
     pub(super) headers: usize,
-    /// Bytes of payload of each; the last one may have fewer. At least 1.
+    /// The number of payload bytes of each datagram; the last datagram may have fewer. At least 1.
     pub(super) payload: usize,
 }
 
@@ -30,23 +31,24 @@ impl Segments {
     }
 }
 
-/// The information about a frame.
+/// The offload information about a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Offload {
     flags: u8,
     kind: u8,
-    /// Bytes of headers, which the kernel keeps in one piece of memory. It refuses frames that are shorter.
+    /// The number of header bytes, which the kernel keeps in one piece of memory. The kernel refuses
+    /// frames that are shorter.
     headers: u16,
-    /// Bytes of payload of each datagram.
+    /// The number of payload bytes of each datagram.
     segment: u16,
-    /// Where the checksum's range begins, and the checksum's place, counted from there.
+    /// The offset at which the checksum's range begins, and the offset of the checksum in that range.
     checksum: (u16, u16),
 }
 
 impl Offload {
-    /// Returns the information about a finished frame of `len` bytes.
-    /// The whole frame counts as headers: otherwise the kernel would scatter a frame of a page or more, and gather it
-    /// again where the interface cannot, which costs a copy.
+    /// Returns the information about a finished frame of `len` bytes. A frame of up to
+    /// `LONGEST_IN_ONE_PIECE` bytes counts as headers in full. Otherwise the kernel would scatter a frame of a page or
+    /// more over several pieces of memory. If the interface cannot send such a frame, the kernel would have to copy it.
     pub(super) fn single(len: usize) -> Self {
         let headers = if len <= LONGEST_IN_ONE_PIECE { len as u16 } else { 0 };
         Self { headers, ..Self::default() }
@@ -72,10 +74,12 @@ impl Offload {
         [self.flags, self.kind, l0, l1, s0, s1, c0, c1, o0, o1]
     }
 
-    /// The datagrams of which this frame, or a frame with this beginning, consists, if they are many.
+    /// Returns the layout of the datagrams if the frame consists of many; `frame` must at least contain
+    /// the headers.
     ///
-    /// Their checksums are left to do, or were right and are lost: then a receiving interface has joined the datagrams
-    /// (ethtool's `rx-gro-list`), and the kernel does not say where the first payload begins.
+    /// If the datagrams' checksums are left to do, the information contains the length of the headers. Otherwise a
+    /// receiving interface has joined the datagrams and verified their checksums (ethtool's `rx-gro-list`), and the
+    /// headers must be parsed.
     pub(super) fn segments(self, frame: &[u8]) -> Option<Segments> {
         if self.kind != DATAGRAMS || self.segment == 0 {
             return None;
@@ -87,14 +91,14 @@ impl Offload {
         Some(Segments { headers, payload: self.segment.into() })
     }
 
-    /// Returns true if the frame's checksum is still to be calculated.
+    /// Returns true if the frame's checksum must still be calculated.
     pub(super) fn needs_checksum(self) -> bool {
         self.flags & NEEDS_CHECKSUM != 0
     }
 
-    /// Finishes the frame's checksum if that is left to do.
-    /// A UDP datagram over IPv4 gets none: it would protect nothing, since none was calculated where the datagram was
-    /// made.
+    /// Finishes the frame's checksum if it must still be calculated. A UDP datagram over IPv4 gets a
+    /// checksum of zero, which means none. A checksum would protect nothing, because the sender of the datagram has not
+    /// calculated one.
     pub(super) fn finish(self, frame: &mut [u8]) {
         if !self.needs_checksum() {
             return;

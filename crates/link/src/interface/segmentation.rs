@@ -1,4 +1,4 @@
-//! The limits of the frames that an interface takes: segmentation offload, as the system has set it up.
+//! The limits of segmentation offload at an interface, as the system has set them.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -13,25 +13,27 @@ use super::condition::is_cable_with_offloads;
 use super::socket::set_option;
 use crate::MAX_FRAME_BYTES;
 
-/// Limits of the frames that an interface takes.
+/// Limits of the joined frames that an interface accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segmentation {
-    /// The bytes of all frames that are joined have to be less than this.
+    /// Joined frames must have fewer bytes than this in total.
     pub(super) bytes: usize,
-    /// The most frames that are joined.
+    /// The most frames that may be joined.
     pub(super) frames: usize,
 }
 
 impl Segmentation {
-    /// Returns the limits of the interface `name` with this index; `None` if it takes only single frames.
+    /// Returns the limits of the interface `name` with this index; `None` if it accepts only single
+    /// frames.
     ///
-    /// Only virtual cables take more: a real interface would put a checksum into each datagram, and switches that
-    /// change the datagram do not update that.
+    /// Only virtual cables accept joined frames. A real interface would put a checksum into each datagram, and switches
+    /// that change the datagram do not update the checksum.
     pub(super) fn of(socket: &OwnedFd, name: &str, index: libc::c_int) -> Option<Self> {
         if !is_cable_with_offloads(socket, name) || !system_takes_many() {
             return None;
         }
-        // Without an answer: as by default. What is too long is then split in front of the interface's queue.
+        // If the kernel does not answer, the system's defaults apply. The kernel then splits frames that are too long
+        // in front of the interface's queue.
         let limits = ask(index).unwrap_or(Self { bytes: MAX_FRAME_BYTES, frames: usize::MAX });
         (limits.frames > 1).then_some(limits)
     }
@@ -51,17 +53,17 @@ impl Segmentation {
     }
 }
 
-/// Makes the kernel take each message that is sent by a UDP socket as many datagrams of this many bytes
-/// of payload; the last one may have fewer (UDP segmentation offload).
+/// Makes the kernel split each message of a UDP socket into datagrams of `payload` bytes; the last
+/// datagram may be shorter (UDP segmentation offload).
 ///
 /// # Errors
-/// The kernel's: before Linux 4.18.
+/// The kernel's error, for example before Linux 4.18.
 pub fn split_datagrams(socket: &impl AsRawFd, payload: u16) -> io::Result<()> {
     let payload = libc::c_int::from(payload);
     Ok(set_option(socket, libc::SOL_UDP, libc::UDP_SEGMENT, &payload)?)
 }
 
-/// Returns true if packet sockets may send joined datagrams: since Linux 6.2.
+/// Returns true if packet sockets may send joined datagrams, which they may since Linux 6.2.
 fn system_takes_many() -> bool {
     let system = rustix::system::uname();
     let release = system.release().to_string_lossy();
@@ -69,7 +71,7 @@ fn system_takes_many() -> bool {
     (numbers.next(), numbers.next()) >= (Some(6), Some(2))
 }
 
-/// Requests an interface's limits (`ip link set … gso_max_size … gso_max_segs …`).
+/// Requests an interface's limits from the kernel (`ip link set … gso_max_size … gso_max_segs …`).
 fn ask(index: libc::c_int) -> io::Result<Segmentation> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     socket.bind_auto()?;

@@ -1,8 +1,8 @@
-//! Frames on their way out: gathered, and sent from where they are by one system call, through the
-//! interface's queueing discipline or [past](super::xdp) it.
+//! The sending half of a port. One system call gathers many frames and sends them.
+//! They pass through the interface's queueing discipline or [bypass](super::xdp) it.
 //!
-//! A port may join neighbouring datagrams of one stream, as the kernel joins TCP segments: they go through queues, and
-//! over a virtual cable, as one frame, which is [split](super::joined) where single frames are needed.
+//! A port may join neighbouring datagrams of one stream, as the kernel joins TCP segments. They pass queues and virtual
+//! cables as one frame, which is [split](super::joined) where single frames are needed.
 
 use std::io::IoSlice;
 use std::ops::Range;
@@ -17,10 +17,10 @@ use super::segmentation::Segmentation;
 use super::xdp::XdpSender;
 use crate::meter::DirectionMeter;
 
-/// Which frames may be joined.
+/// The rule for joining frames.
 #[derive(Debug, Clone, Copy)]
 struct Joins {
-    /// The longest frame that is joined with others, in bytes.
+    /// The longest frame that may be joined with others, in bytes.
     longest: usize,
     limits: Segmentation,
 }
@@ -29,29 +29,32 @@ struct Joins {
 #[derive(Debug)]
 pub(super) struct Outgoing {
     through_queue: PacketSender,
-    /// `None`: all frames go through the interface's queueing discipline.
+    /// The sender that bypasses the interface's queueing discipline; `None` if all frames pass through
+    /// the discipline.
     bypass: Option<XdpSender>,
     meter: DirectionMeter,
 }
 
 impl Outgoing {
-    /// Sends by `socket`, which takes offload information.
+    /// Creates the sending half of a port. `socket` must expect offload information in front of each
+    /// frame.
     pub(super) fn new(socket: OwnedFd, meter: DirectionMeter) -> Self {
         Self { through_queue: PacketSender { socket, joins: None }, bypass: None, meter }
     }
 
-    /// Allows frames of at most `longest` bytes to be joined from now on, up to these limits.
+    /// Lets the port join frames of at most `longest` bytes, up to these limits.
     pub(super) fn put_together(&mut self, longest: usize, limits: Segmentation) {
         self.through_queue.joins = Some(Joins { longest, limits });
     }
 
-    /// Sends by this socket from now on, except what is too long for it.
+    /// Lets frames bypass the queueing discipline with this sender, except frames that are too long for
+    /// it.
     pub(super) fn bypass_queue(&mut self, sender: XdpSender) {
         self.bypass = Some(sender);
     }
 
-    /// Hands frames to the kernel, by one system call if it takes all of them; frames for which it has no
-    /// room are dropped and counted.
+    /// Passes frames to the kernel, by one system call if the kernel accepts all of them. Frames that it
+    /// does not accept are dropped and counted.
     pub(super) fn send(&mut self, frames: &[&[u8]]) -> Result<(), Errno> {
         let Some(bypass) = &mut self.bypass else { return self.through_queue.send(frames, &self.meter) };
         let longest = bypass.longest();
@@ -66,11 +69,11 @@ impl Outgoing {
     }
 }
 
-/// Sends through the interface's queueing discipline.
+/// A socket that sends through the interface's queueing discipline.
 #[derive(Debug)]
 struct PacketSender {
     socket: OwnedFd,
-    /// `None`: frames are not joined.
+    /// The rule for joining frames; `None` if frames are not joined.
     joins: Option<Joins>,
 }
 
@@ -88,8 +91,9 @@ impl PacketSender {
                     meter.count_all_carried(frames, bytes);
                 }
                 Err(Errno::INTR) => {}
-                // A full queue, an interface that is down, a frame longer than its MTU, or one in which the kernel
-                // finds an error: senders of frames must not be able to put the port out of use.
+                // The queue is full, the interface is down, the frame is longer than its MTU, or the kernel finds an
+                // error in the frame. The port drops the frame and continues, because the senders of frames must not be
+                // able to stop it.
                 Err(Errno::AGAIN | Errno::NOBUFS | Errno::NETDOWN | Errno::MSGSIZE | Errno::INVAL) => {
                     meter.count_all_dropped(message.frames.len() as u64);
                     messages = messages.get(1..).unwrap_or_default();
@@ -107,34 +111,34 @@ struct Batch<'a> {
     messages: Vec<Message>,
 }
 
-/// A message to the kernel: a frame, or many joined into one.
+/// A message to the kernel: one frame, or many frames joined into one.
 struct Message {
-    /// The indexes of its frames.
+    /// The indexes of the message's frames.
     frames: Range<usize>,
-    /// Its length as one frame, in bytes.
+    /// The length of the message as one frame, in bytes.
     len: usize,
-    /// The most bytes of payload that a further datagram may have; `None`: no further
-    /// datagram can be joined.
+    /// The most payload bytes that a further datagram may have; `None` if no further datagram can be
+    /// joined.
     takes: Option<usize>,
     head: Head,
 }
 
-/// The bytes in front of a message's frames.
-/// If they include headers, the frames are sent without their own headers.
+/// The bytes in front of a message's frames. If they include headers, the frames are sent without
+/// their own headers.
 struct Head {
     bytes: [u8; OFFLOAD_BYTES + HEADER_BYTES],
-    /// The number of bytes of the frames' headers in it.
+    /// The number of header bytes that `bytes` includes.
     headers: usize,
 }
 
 impl Head {
-    /// The head of a single frame: the offload information.
+    /// Returns the head of a single frame, which is the offload information.
     fn of_one(frame: &[u8]) -> Self {
         Self::new(Offload::single(frame.len()), &[])
     }
 
-    /// The head of joined frames that begin with `first` and become one of `len` bytes; it
-    /// includes their headers.
+    /// Returns the head of joined frames, which includes their common headers. `first` are the headers of
+    /// the first frame, and `len` is the length of the joined frame in bytes.
     fn of_many(first: Headers, len: usize) -> Self {
         let mut headers = first;
         let offload = Offload::datagrams(first.payload() as u16);
@@ -174,12 +178,13 @@ impl<'a> Batch<'a> {
         batch
     }
 
-    /// Joins a plain frame to the last message if that is possible; returns whether it was.
+    /// Joins a plain frame to the last message if that is possible. Returns true if it has joined the
+    /// frame.
     fn extend_last(&mut self, frame: &[u8], limits: Segmentation) -> bool {
         let payload = frame.len() - HEADER_BYTES;
         let Some(last) = self.messages.last_mut() else { return false };
         let first = self.frames.get(last.frames.start).copied().unwrap_or_default();
-        // Queues count each frame with headers of its own.
+        // The limits count each frame with its own headers, as queues do.
         let bytes = last.len + payload + HEADER_BYTES * last.frames.len();
         let is_taken = last.takes.is_some_and(|segment| payload <= segment)
             && bytes < limits.bytes
@@ -197,12 +202,13 @@ impl<'a> Batch<'a> {
         self.frames.get(message.frames.clone()).unwrap_or_default()
     }
 
-    /// The bytes of a message's frames, each with its own headers.
+    /// Returns the number of bytes of a message's frames, each with its own headers.
     fn bytes_of(&self, message: &Message) -> usize {
         self.frames_of(message).iter().map(|frame| frame.len()).sum()
     }
 
-    /// Makes one system call. Returns how many of the messages were sent; an error concerns the first one.
+    /// Makes one system call, and returns the number of messages that were sent. An error concerns the
+    /// first message.
     fn send(&self, messages: &[Message], socket: &OwnedFd) -> Result<usize, Errno> {
         let mut parts = Vec::with_capacity(2 * self.frames.len());
         let mut ends = Vec::with_capacity(messages.len());

@@ -1,4 +1,4 @@
-//! The `AF_PACKET` socket of a port: opened with rustix, its options set with libc.
+//! The `AF_PACKET` socket of a port. rustix opens it, and libc sets its options.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -8,18 +8,18 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use crate::error::LinkError;
 
-/// The size of the send buffer: several windows of slices for dozens of children, in the kernel's own
-/// counting, which takes about two bytes for each of ours.
+/// The size of the send buffer in the kernel's counting, which takes about two bytes for each byte of
+/// a frame. The buffer holds several windows of slices for dozens of children.
 const SEND_BUFFER_BYTES: libc::c_int = 8 << 20;
-/// The size of the buffer for joined frames that come in and wait outside of the ring.
+/// The size of the buffer for received joined frames that wait outside of the ring.
 const RECEIVE_BUFFER_BYTES: libc::c_int = 8 << 20;
 
-/// Opens a promiscuous socket on the interface `name` that receives nothing yet.
-/// The socket may get every frame that passes the interface, except frames that leave by it. Returns it with the
+/// Opens a promiscuous socket on the interface `name`. It receives nothing before it is bound. Then
+/// it may receive every frame that arrives at the interface, but not frames that leave. Returns the socket with the
 /// interface's index and MTU in bytes.
 ///
 /// # Errors
-/// As [`InterfacePort::open`](super::InterfacePort::open).
+/// The errors of [`InterfacePort::open`](super::InterfacePort::open).
 pub(super) fn open_promiscuous(name: &str) -> Result<(OwnedFd, libc::c_int, usize), LinkError> {
     let fail = |step| move |errno| failed(name, step, errno);
     let (socket, index) = create(name)?;
@@ -29,29 +29,29 @@ pub(super) fn open_promiscuous(name: &str) -> Result<(OwnedFd, libc::c_int, usiz
     Ok((socket, index, mtu))
 }
 
-/// Opens a socket that only sends, frames with offload information in front, by the interface `name`,
-/// which has this index.
+/// Opens a socket that sends frames by the interface `name` with this index, and receives nothing.
+/// Offload information precedes each frame.
 ///
-/// It is not the one that receives: a thread waits for that, and the kernel would look whether to wake it whenever a
-/// frame has left and there is room for another.
+/// It must not be the socket that receives. A thread waits for the receiving socket, and the kernel would check whether
+/// to wake the thread whenever a frame has left and the buffer has room again.
 ///
 /// # Errors
-/// As [`InterfacePort::open`](super::InterfacePort::open).
+/// The errors of [`InterfacePort::open`](super::InterfacePort::open).
 pub(super) fn open_to_send(name: &str, index: libc::c_int) -> Result<OwnedFd, LinkError> {
     let fail = |step| move |errno| failed(name, step, errno);
     let socket = open_packet_socket(name)?;
     set_option(&socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1).map_err(fail("use offloads"))?;
-    // No protocol: nothing is received.
+    // The protocol is 0, so the socket receives nothing.
     bind(&socket, index, 0).map_err(fail("send frames"))?;
     enlarge(&socket, [libc::SO_SNDBUFFORCE, libc::SO_SNDBUF], SEND_BUFFER_BYTES);
     Ok(socket)
 }
 
-/// Opens a socket that receives the frames of one EtherType that come in at the interface `name`,
-/// including those to the multicast address `group`. Returns it with the interface's own address.
+/// Opens a socket that receives the frames of one EtherType at the interface `name`, including frames
+/// to the multicast address `group`. Returns it with the interface's own address.
 ///
 /// # Errors
-/// As [`EtherTypePort::open`](super::EtherTypePort::open).
+/// The errors of [`EtherTypePort::open`](super::EtherTypePort::open).
 pub(super) fn open_ether_type(
     name: &str,
     ether_type: u16,
@@ -65,7 +65,7 @@ pub(super) fn open_ether_type(
     Ok((socket, address))
 }
 
-/// Opens a socket that receives nothing yet; returns it with the interface's index.
+/// Opens a socket that receives nothing before it is bound. Returns it with the interface's index.
 fn create(name: &str) -> Result<(OwnedFd, libc::c_int), LinkError> {
     let fail = |step| move |errno| failed(name, step, errno);
     let socket = open_packet_socket(name)?;
@@ -75,8 +75,8 @@ fn create(name: &str) -> Result<(OwnedFd, libc::c_int), LinkError> {
     Ok((socket, index))
 }
 
-/// Opens a socket of no interface, and of protocol 0: nothing is received from any
-/// before `bind` names one.
+/// Opens a socket without an interface and with protocol 0, so it receives nothing before `bind` sets
+/// both.
 fn open_packet_socket(name: &str) -> Result<OwnedFd, LinkError> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, flags, None)
@@ -91,31 +91,32 @@ pub(super) fn failed(name: &str, step: &'static str, errno: Errno) -> LinkError 
     }
 }
 
-/// Makes the kernel put received frames into a ring, to be mapped afterwards, with `headroom` free
-/// bytes in front of each frame.
+/// Makes the kernel put received frames into a ring, with `headroom` free bytes in front of each
+/// frame. The caller maps the ring afterwards.
 pub(super) fn fill_ring(socket: &OwnedFd, request: &libc::tpacket_req, headroom: usize) -> Result<(), Errno> {
     let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
     let headroom = libc::c_uint::try_from(headroom).map_err(|_| Errno::INVAL)?;
     set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
     set_option(socket, libc::SOL_PACKET, libc::PACKET_RESERVE, &headroom)?;
-    // This option can only be set before there is a ring.
+    // This option can only be set before the ring exists.
     set_option(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
-    // A frame for which a slot has no room is received by a system call, as without a ring.
+    // A frame that does not fit into a slot is also put into the socket's queue, where a system call can receive it.
     set_option(socket, libc::SOL_PACKET, libc::PACKET_COPY_THRESH, &1)?;
     set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, request)
 }
 
-/// Makes a UDP socket take joined datagrams as one.
+/// Makes a UDP socket receive joined datagrams as one message.
 pub(super) fn take_datagrams_as_one(socket: &OwnedFd) -> Result<(), Errno> {
     set_option(socket, libc::SOL_UDP, libc::UDP_GRO, &1)
 }
 
-/// The number of frames that the kernel has dropped since the last call, because the ring was full.
+/// Returns the number of frames that the kernel has dropped since the last call because the ring was
+/// full.
 #[allow(unsafe_code)]
 pub(super) fn overflowed(socket: &OwnedFd) -> Result<u64, Errno> {
     let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
     let mut len = size_of_val(&stats) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `len` bytes to `stats`, which has as many and is plain numbers.
+    // SAFETY: the kernel writes at most `len` bytes to `stats`, which has that size and consists of plain numbers.
     let answer = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -132,8 +133,8 @@ fn ignore_outgoing(socket: &OwnedFd) -> Result<(), Errno> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)
 }
 
-/// Makes the interface promiscuous, by a membership, which the kernel ends with the socket, not
-/// by the interface's flag.
+/// Makes the interface promiscuous by a membership of the socket, not by the interface's flag. The
+/// kernel ends the membership with the socket.
 fn be_promiscuous(socket: &OwnedFd, index: libc::c_int) -> Result<(), Errno> {
     let membership = libc::packet_mreq {
         mr_ifindex: index,
@@ -144,15 +145,16 @@ fn be_promiscuous(socket: &OwnedFd, index: libc::c_int) -> Result<(), Errno> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
 }
 
-/// Enlarges a buffer as far as this process may: beyond the system's limit with `CAP_NET_ADMIN`, by the
-/// first option, up to it without, by the second. A port with small buffers works, but loses more frames in a burst.
+/// Enlarges a buffer as far as this process may. With `CAP_NET_ADMIN`, the first option exceeds the
+/// system's limit. Otherwise the second option enlarges the buffer up to the limit. A port with small buffers works,
+/// but loses more frames in a burst.
 fn enlarge(socket: &OwnedFd, [forced, asked]: [libc::c_int; 2], bytes: libc::c_int) {
     if set_option(socket, libc::SOL_SOCKET, forced, &bytes).is_err() {
         let _ = set_option(socket, libc::SOL_SOCKET, asked, &bytes);
     }
 }
 
-/// Makes the interface accept frames to a multicast address, as long as the socket is open.
+/// Makes the interface accept frames to a multicast address as long as the socket is open.
 fn join_group(socket: &OwnedFd, index: libc::c_int, group: [u8; 6]) -> Result<(), Errno> {
     let mut address = [0; 8];
     address[..group.len()].copy_from_slice(&group);
@@ -165,20 +167,20 @@ fn join_group(socket: &OwnedFd, index: libc::c_int, group: [u8; 6]) -> Result<()
     set_option(socket, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
 }
 
-/// The most bytes behind an Ethernet header that the interface sends.
+/// Returns the most bytes behind an Ethernet header that the interface sends.
 #[allow(unsafe_code)]
 pub(super) fn mtu(socket: &OwnedFd, name: &str) -> Result<usize, Errno> {
     let answer = ask(socket, name, libc::SIOCGIFMTU)?;
-    // SAFETY: the kernel answers this request in this field of the union.
+    // SAFETY: the kernel stores the answer to this request in this field of the union.
     let mtu = unsafe { answer.ifr_ifru.ifru_mtu };
     usize::try_from(mtu).map_err(|_| Errno::INVAL)
 }
 
-/// Returns true if the interface is up, and has a carrier.
+/// Returns true if the interface is up and has a carrier.
 #[allow(unsafe_code)]
 pub(super) fn is_up(socket: &OwnedFd, name: &str) -> Result<bool, Errno> {
     let answer = ask(socket, name, libc::SIOCGIFFLAGS)?;
-    // SAFETY: the kernel answers this request in this field of the union.
+    // SAFETY: the kernel stores the answer to this request in this field of the union.
     let flags = libc::c_int::from(unsafe { answer.ifr_ifru.ifru_flags });
     let wanted = libc::IFF_UP | libc::IFF_RUNNING;
     Ok(flags & wanted == wanted)
@@ -189,18 +191,19 @@ pub(super) fn has_address(socket: &OwnedFd, name: &str) -> bool {
     ask(socket, name, libc::SIOCGIFADDR).is_ok()
 }
 
-/// The interface's Ethernet address.
+/// Returns the interface's Ethernet address.
 #[allow(unsafe_code)]
 fn hardware_address(socket: &OwnedFd, name: &str) -> Result<[u8; 6], Errno> {
     let answer = ask(socket, name, libc::SIOCGIFHWADDR)?;
-    // SAFETY: the kernel answers this request in this field of the union.
+    // SAFETY: the kernel stores the answer to this request in this field of the union.
     let address = unsafe { answer.ifr_ifru.ifru_hwaddr };
     let bytes = address.sa_data.first_chunk::<6>().ok_or(Errno::INVAL)?;
     Ok(bytes.map(libc::c_char::cast_unsigned))
 }
 
-/// Makes a request to an interface's driver (`SIOCETHTOOL`): the first word is the request's number,
-/// and the answer comes in the same words. There must be as many as the request's structure in `linux/ethtool.h` has.
+/// Makes a request to an interface's driver (`SIOCETHTOOL`). The first word is the request's number.
+/// The driver writes its answer to the same words. `words` must be as long as the request's structure in
+/// `linux/ethtool.h`.
 #[allow(unsafe_code)]
 pub(super) fn ask_driver<const WORDS: usize>(
     socket: &OwnedFd,
@@ -209,18 +212,18 @@ pub(super) fn ask_driver<const WORDS: usize>(
 ) -> Result<[u32; WORDS], Errno> {
     let mut request = request(name);
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: the call reads the name of `request`, and reads and writes the structure that it points to, which `words`
-    // has room for and is plain numbers; it lives no longer than either.
+    // SAFETY: the call reads the name in `request`, and reads and writes the structure to which `request` points.
+    // `words` has room for the structure, which consists of plain numbers. The call ends before both values do.
     let answer = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
     os_result(answer).map(|()| words)
 }
 
-/// A request about an interface.
+/// Creates a request about an interface.
 #[allow(unsafe_code)]
 fn request(name: &str) -> libc::ifreq {
-    // SAFETY: the request is a name and numbers, for all of which zero is a valid value.
+    // SAFETY: the request consists of a name and numbers, and zero is a valid value for all of them.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    // The name was found, so it is short enough for a zero behind it.
+    // The kernel has found the name, so it is short enough to be followed by a zero.
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from.cast_signed();
     }
@@ -231,13 +234,14 @@ fn request(name: &str) -> libc::ifreq {
 #[allow(unsafe_code)]
 fn ask(socket: &OwnedFd, name: &str, what: libc::Ioctl) -> Result<libc::ifreq, Errno> {
     let mut request = request(name);
-    // SAFETY: the call reads the name of `request` and writes its answer there, and lives no longer than it.
+    // SAFETY: the call reads the name in `request` and writes its answer to `request`, and ends before `request` does.
     let answer = unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut request) };
     os_result(answer)?;
     Ok(request)
 }
 
-/// Sets a socket option to a plain C value: neither libc nor rustix has a safe way for packet options.
+/// Sets a socket option to a plain C value. Neither libc nor rustix has a safe function for packet
+/// options.
 #[allow(unsafe_code)]
 pub(super) fn set_option<T: Copy>(
     socket: &impl AsRawFd,
@@ -246,15 +250,15 @@ pub(super) fn set_option<T: Copy>(
     value: &T,
 ) -> Result<(), Errno> {
     let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the pointer is to `len` readable bytes that outlive the call, which only reads them; a value
-    // that does not fit the option is refused by the kernel.
+    // SAFETY: the pointer refers to `len` readable bytes that outlive the call, and the call only reads them. The
+    // kernel refuses a value that does not fit the option.
     let answer =
         unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const *value).cast(), len) };
     os_result(answer)
 }
 
-/// Binds to the interface and starts to receive one protocol, or all: rustix has no
-/// link-layer addresses.
+/// Binds the socket to the interface, so that it receives one protocol or all protocols. The function
+/// uses libc because rustix has no link-layer addresses.
 #[allow(unsafe_code)]
 pub(super) fn bind(socket: &OwnedFd, index: libc::c_int, protocol: u16) -> Result<(), Errno> {
     let address = libc::sockaddr_ll {
@@ -267,13 +271,13 @@ pub(super) fn bind(socket: &OwnedFd, index: libc::c_int, protocol: u16) -> Resul
         sll_addr: [0; 8],
     };
     let len = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: the pointer is to a whole `sockaddr_ll`, as its family says, and `len` is its size; the call
-    // only reads it.
+    // SAFETY: the pointer refers to a whole `sockaddr_ll`, as its family states, and `len` is its size. The call only
+    // reads it.
     let answer = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };
     os_result(answer)
 }
 
-/// The error in `errno` if a call has failed.
+/// Returns the error in `errno` if a call has failed.
 fn os_result(answer: libc::c_int) -> Result<(), Errno> {
     if answer >= 0 {
         return Ok(());

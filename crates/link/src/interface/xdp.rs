@@ -1,5 +1,6 @@
-//! Frames on their way out by an `AF_XDP` socket: past the interface's queueing discipline, and
-//! past most of what a packet socket does for each frame. Over a veth pair, sending takes a quarter less time so;
+//! Sending frames by an `AF_XDP` socket, which bypasses the interface's queueing discipline and most
+//! of a packet socket's work for each frame. Over a veth pair, this takes a quarter less time. Receiving by such a
+//! socket took more time.
 //! receiving by one took more.
 
 use std::collections::VecDeque;
@@ -20,36 +21,37 @@ use super::socket::failed;
 use crate::error::LinkError;
 use crate::meter::DirectionMeter;
 
-/// Number of frames for which there is room until the kernel has sent them: a power of two.
+/// The number of frames that can wait until the kernel has sent them; a power of two.
 const FRAMES: u32 = 128;
-/// The longest frame, in bytes: what is left of a page behind the kernel's own room.
+/// The longest frame in bytes: a page without the part that the kernel needs for itself.
 const MOST_BYTES: usize = 4096 - 256;
-/// The kernel takes some time to give up an interface whose socket, such as that of a
-/// switch before, was closed.
+/// Time that the kernel may need to release an interface after its socket was closed, for example by
+/// an earlier switch.
 const GIVEN_UP_WITHIN: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(10);
-/// The number of the first queue. Every virtual cable has it.
+/// The number of the first queue, which every virtual cable has.
 const FIRST_QUEUE: u32 = 0;
 
-/// The sending half of a port, past the interface's queue.
+/// The sending half of a port that bypasses the interface's queue.
 pub(super) struct XdpSender {
-    // In the order in which they have to end: the memory after the socket that refers to it.
+    // The fields are dropped in this order. The memory must be dropped after the socket, which refers to it.
     socket: XdpSocket,
     ring: TxRing,
     completed: CompletionRing,
     memory: Umem,
     longest: usize,
-    /// The lengths of the frames that the kernel has not sent yet, in their order.
+    /// The lengths of the frames that the kernel has not sent yet, in order.
     under_way: VecDeque<usize>,
-    /// The interface was down when the kernel was last asked to send.
+    /// True if the interface was down at the last request to send.
     is_down: bool,
 }
 
 impl XdpSender {
-    /// For the interface `name`, which has this index and sends frames of up to `longest` bytes.
+    /// Opens a sender for the interface `name`, which has this index and sends frames of up to `longest`
+    /// bytes.
     ///
     /// # Errors
-    /// [`LinkError::NotPermitted`], or [`LinkError::Interface`] with the step that failed: among others, another
+    /// [`LinkError::NotPermitted`], or [`LinkError::Interface`] with the step that failed, for example because another
     /// program has such a socket on this interface.
     pub(super) fn open(name: &str, index: u32, longest: usize) -> Result<Self, LinkError> {
         let deadline = Instant::now() + GIVEN_UP_WITHIN;
@@ -76,7 +78,7 @@ impl XdpSender {
             UmemCfgBuilder { frame_size: FrameSize::FourK, frame_count: FRAMES, ..Default::default() };
         let memory = Umem::map(layout.build().map_err(misfit)?)
             .map_err(refused(name, "map memory for an AF_XDP socket"))?;
-        // The socket receives nothing: that ring exists because the kernel requires one.
+        // The socket receives nothing. The fill ring exists only because the kernel requires one.
         let rings =
             RingConfigBuilder { rx_count: 0, fill_count: 1, tx_count: FRAMES, completion_count: FRAMES };
         let failed = |error| {
@@ -91,7 +93,7 @@ impl XdpSender {
         let mut socket = XdpSocketBuilder::new().map_err(failed)?;
         let (rings, mut flags) =
             socket.build_rings(&memory, rings.build().map_err(misfit)?).map_err(failed)?;
-        // A virtual cable's frames are the kernel's own memory.
+        // Copying is necessary, because a virtual cable's frames are in the kernel's own memory.
         flags.force_copy();
         let socket = socket.bind(NicIndex::new(index), FIRST_QUEUE, flags).map_err(|error| {
             refused(name, "bind an AF_XDP socket (does another program have one there?)")(reason(error))
@@ -102,17 +104,17 @@ impl XdpSender {
         Ok(Self { socket, ring, completed, memory, longest, under_way, is_down: false })
     }
 
-    /// The longest frame that it sends, in bytes.
+    /// Returns the length of the longest frame that this socket sends, in bytes.
     pub(super) fn longest(&self) -> usize {
         self.longest
     }
 
-    /// Hands frames to the kernel, and counts the sent and the dropped frames. No frame may be
-    /// [too long](Self::longest). Frames are dropped if the ring is full, if the interface is down, or if the other end
-    /// does not take them.
+    /// Passes frames to the kernel, and counts the sent and the dropped frames. No frame may be [too
+    /// long](Self::longest). A frame is dropped if the ring is full, if the interface is down, or if the other end does
+    /// not accept the frame.
     ///
     /// # Errors
-    /// The kernel's error: the interface does not exist any more.
+    /// The kernel's error if the interface does not exist any more.
     #[allow(unsafe_code)]
     pub(super) fn send(&mut self, frames: &[&[u8]], meter: &DirectionMeter) -> Result<(), Errno> {
         if self.is_down || !self.under_way.is_empty() {
@@ -132,24 +134,25 @@ impl XdpSender {
                 None => meter.count_dropped(),
             }
         }
-        // SAFETY: the packets are of `self.memory`, which ends after the socket, by the order of the fields. The ring
-        // has room for as many as that memory has.
+        // SAFETY: the packets belong to `self.memory`, which is dropped after the socket because of the order of the
+        // fields. The ring has room for as many packets as that memory.
         unsafe { self.ring.send(&mut packets) };
         self.send_under_way(meter)
     }
 
-    /// Lets the kernel send what is in the ring.
-    /// What it cannot send now, when the interface has just gone down, stays there.
+    /// Lets the kernel send the frames in the ring. Frames stay in the ring if the kernel cannot send
+    /// them now, for example because the interface has just gone down.
     fn send_under_way(&mut self, meter: &DirectionMeter) -> Result<(), Errno> {
         loop {
             let called = self.call();
-            // It stops at a frame that the other end did not take: too long for it, or that end is down.
+            // The kernel stops at a frame that the other end does not accept, because it is too long or the other end
+            // is down.
             let taken = self.take_back(called == Err(Errno::BUSY), meter);
             self.is_down = called == Err(Errno::NETDOWN);
             match called {
                 Ok(()) | Err(Errno::NETDOWN | Errno::NOBUFS | Errno::NOMEM) => return Ok(()),
                 Err(Errno::BUSY | Errno::INTR) => {}
-                // The kernel sends a limited number of frames in a call.
+                // The kernel sends only a limited number of frames in one call.
                 Err(Errno::AGAIN) if taken > 0 => {}
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(errno) => return Err(errno),
@@ -159,7 +162,7 @@ impl XdpSender {
 
     #[allow(unsafe_code)]
     fn call(&self) -> Result<(), Errno> {
-        // SAFETY: the descriptor is open as long as `self.socket` is.
+        // SAFETY: the descriptor is open as long as `self.socket` lives.
         let socket = unsafe { BorrowedFd::borrow_raw(self.socket.raw_fd()) };
         rustix::net::send(socket, &[], SendFlags::DONTWAIT).map(|_nothing| ())
     }
@@ -167,7 +170,7 @@ impl XdpSender {
     /// Copies the frame to memory that is shared with the kernel; `None` if that memory is full.
     #[allow(unsafe_code)]
     fn packet(&mut self, frame: &[u8]) -> Option<Packet> {
-        // SAFETY: the packet goes into the ring, or back to the memory, before `self` ends.
+        // SAFETY: the packet goes into the ring or back to the memory before `self` is dropped.
         let mut packet = unsafe { self.memory.alloc() }?;
         match packet.append(frame) {
             Ok(()) => Some(packet),
@@ -178,8 +181,8 @@ impl XdpSender {
         }
     }
 
-    /// Takes back the memory of frames that were sent, of which the last one may have been dropped, and
-    /// counts them. Returns how many.
+    /// Takes back the memory of frames that the kernel has finished, and counts these frames. The last of
+    /// them was dropped if `last_is_dropped`. Returns their number.
     fn take_back(&mut self, last_is_dropped: bool, meter: &DirectionMeter) -> usize {
         let mut taken = 0;
         loop {
@@ -204,7 +207,7 @@ impl fmt::Debug for XdpSender {
     }
 }
 
-/// The kernel's reason of an error.
+/// Returns the kernel's reason for an error.
 fn reason(error: SocketError) -> io::Error {
     match error {
         SocketError::SocketCreation(reason) | SocketError::Bind(reason) => reason,

@@ -1,5 +1,5 @@
-//! A pair of virtual Ethernet interfaces with a port at each end, in a network
-//! namespace of the test's own.
+//! A pair of virtual Ethernet interfaces with a port at each end, in the test's own network
+//! namespace.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::time::Duration;
@@ -8,13 +8,13 @@ use mio::{Events, Poll, Token};
 use tributary_link::{FramePort, InterfacePort};
 use tributary_testkit::netns;
 
-/// The addresses of our frames, which no other frames have.
+/// The addresses of the tests' frames, which no other frames have.
 pub(crate) const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
 
-/// Far longer than anything here takes on any machine.
+/// Much longer than any step of these tests takes on any machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Two ports on a cable, and the poll that reports frames at the second one.
+/// Two ports on a cable, and the poll that reports frames at the right port.
 pub(crate) struct Cable {
     pub(crate) left: InterfacePort,
     pub(crate) right: InterfacePort,
@@ -22,7 +22,7 @@ pub(crate) struct Cable {
 }
 
 impl Cable {
-    /// Makes a cable; `None` where that is not possible.
+    /// Creates a cable; `None` if that is not possible.
     pub(crate) fn new() -> Option<Self> {
         netns::enter_with_veth_pair("left", "right").then(Self::open)
     }
@@ -35,7 +35,7 @@ impl Cable {
         Self { left, right, poll }
     }
 
-    /// Waits for our next frame.
+    /// Waits for the next frame of the test.
     pub(crate) fn receive(&mut self) -> Vec<u8> {
         self.receive_one(is_ours)
     }

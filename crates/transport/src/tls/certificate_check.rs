@@ -1,7 +1,7 @@
-//! The check that a certificate is fit for use: its owner's peers could trust it now.
+//! Checks of a certificate before its use: its owner's peers must trust it at present.
 //!
 //! A process checks its files at the start and at each reload. With a certificate that its peers do not trust, it would
-//! lose all of them: a controller would consider all of its hosts dead.
+//! lose all of them; a controller, for example, would conclude that all of its hosts are dead.
 
 use tokio_rustls::rustls::pki_types::UnixTime;
 use webpki::{EndEntityCert, KeyUsage};
@@ -11,12 +11,12 @@ use super::error::{TlsError, Unfit};
 use super::files::{Credentials, TlsFiles, provider};
 use super::names_of;
 
-/// The owner's use of a certificate.
+/// The role in which the owner uses a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Usage {
-    /// It listens.
+    /// The owner accepts connections.
     Server,
-    /// It connects.
+    /// The owner opens connections.
     Client,
 }
 
@@ -29,18 +29,18 @@ impl Usage {
     }
 }
 
-/// Checks the certificate read from `files` as the other end would check it now.
+/// Checks the certificate from `files` in the same way in which the other end would check it now.
 ///
 /// # Errors
-/// [`TlsError::Unfit`].
+/// [`TlsError::Unfit`] if the other end would not trust the certificate.
 pub(crate) fn check(files: &TlsFiles, credentials: &Credentials, usage: Usage) -> Result<(), TlsError> {
     verify(credentials, usage).map_err(|error| files.unfit(reason(error, usage, files)))
 }
 
-/// Checks that a certificate is for this host.
+/// Checks that a certificate has this host's name.
 ///
 /// # Errors
-/// [`TlsError::Unfit`].
+/// [`TlsError::Unfit`] if the certificate belongs to another host.
 pub(crate) fn check_host(files: &TlsFiles, credentials: &Credentials, host: &str) -> Result<(), TlsError> {
     let names = credentials.chain.first().map(names_of).unwrap_or_default();
     if names.contains(host) {
@@ -74,7 +74,7 @@ fn reason(error: webpki::Error, usage: Usage, files: &TlsFiles) -> Unfit {
     }
 }
 
-/// A date as in `2027-01-31 08:05 UTC`.
+/// Formats a date, for example as `2027-01-31 08:05 UTC`.
 fn date(time: UnixTime) -> String {
     let seconds = i64::try_from(time.as_secs()).ok();
     let Some(time) = seconds.and_then(|seconds| ASN1Time::from_timestamp(seconds).ok()) else {

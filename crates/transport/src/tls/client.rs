@@ -18,14 +18,14 @@ use crate::cause::carried;
 use crate::connection::Stream;
 use crate::service::Service;
 
-/// A client's certificate and key, and its trust in servers.
+/// A client's certificate and key, and the CA certificates that it trusts.
 ///
-/// Clones share what was read from the files: all of them use what was read last.
+/// Clones share the contents of the files, so a reload takes effect in all clones.
 #[derive(Debug, Clone)]
 pub struct ClientTls {
     current: Current<ClientConfig>,
     files: TlsFiles,
-    /// The host for which the certificate has to be; `None`: any.
+    /// The host whose name the certificate must have; `None` for any host.
     host: Option<String>,
 }
 
@@ -33,16 +33,16 @@ impl ClientTls {
     /// Reads the client's files.
     ///
     /// # Errors
-    /// [`TlsError`].
+    /// [`TlsError`] if a file cannot be read or used.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         Self::load_for(files, None)
     }
 
-    /// Reads the files of a host that takes part in jobs: its certificate has to be for this name, now and
-    /// whenever it is read again.
+    /// Reads the files of a host that takes part in jobs. The certificate must have the name `host`, now
+    /// and at each reload.
     ///
     /// # Errors
-    /// [`TlsError`].
+    /// [`TlsError`] if a file cannot be read or used, or if the certificate belongs to another host.
     pub fn load_of_host(files: TlsFiles, host: &str) -> Result<Self, TlsError> {
         Self::load_for(files, Some(host.to_owned()))
     }
@@ -51,36 +51,37 @@ impl ClientTls {
         Ok(Self { current: Current::new(read(&files, host.as_deref())?), files, host })
     }
 
-    /// Reads the files again, for future connections; present connections stay as they are.
+    /// Reads the files again, for future connections. Present connections do not change.
     ///
     /// # Errors
-    /// [`TlsError`]; nothing has changed then.
+    /// [`TlsError`] if a file cannot be read or used; then nothing changes.
     pub fn reload(&self) -> Result<(), TlsError> {
         self.current.replace(read(&self.files, self.host.as_deref())?);
         Ok(())
     }
 
-    /// When the certificate expires, in seconds since 1970; `None` if it cannot be read.
+    /// Returns the time at which the certificate expires, in seconds since 1970; `None` if it cannot be
+    /// read.
     pub fn expires(&self) -> Option<u64> {
         self.current.get().expires
     }
 
-    /// The files from which it was read.
+    /// Returns the files with the certificate and the key.
     pub fn files(&self) -> &TlsFiles {
         &self.files
     }
 
-    /// Returns true if a certificate can be for this host at all, that is, for a DNS name or an address.
+    /// Returns true if a certificate can contain this host, which must be a DNS name or an address.
     pub(crate) fn can_verify(host: &str) -> bool {
         ServerName::try_from(host).is_ok()
     }
 
-    /// Opens TLS on a connection to `host`, for which the server's certificate has to be.
+    /// Opens TLS on a connection to `host`. The server's certificate must contain `host`.
     pub(crate) async fn open(&self, stream: TcpStream, host: &str) -> io::Result<Box<dyn Stream>> {
         Ok(Box::new(self.handshake(stream, host).await?))
     }
 
-    /// When the certificate that `host` shows expires, in seconds since 1970.
+    /// Returns the time at which the certificate of the server `host` expires, in seconds since 1970.
     pub(crate) async fn served_expires(&self, stream: TcpStream, host: &str) -> io::Result<Option<u64>> {
         let stream = self.handshake(stream, host).await?;
         Ok(stream.get_ref().1.peer_certificates().and_then(current::expires))
@@ -92,7 +93,7 @@ impl ClientTls {
         TlsConnector::from(self.current.get().config).connect(name, stream).await
     }
 
-    /// Why `service` and this client cannot connect, if TLS is the reason.
+    /// Returns the reason why `service` and this client cannot connect, if TLS is the cause.
     pub(crate) fn explain(
         &self,
         error: &(dyn std::error::Error + 'static),

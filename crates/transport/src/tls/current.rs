@@ -1,4 +1,4 @@
-//! The latest contents of certificate files; they can be read again while in use.
+//! The latest contents of certificate files, which can be read again while they are in use.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use parking_lot::RwLock;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use x509_parser::parse_x509_certificate;
 
-/// Shared by all clones: each uses what was read last.
+/// The present contents, which all clones share.
 #[derive(Debug)]
 pub(crate) struct Current<C>(Arc<RwLock<Loaded<C>>>);
 
@@ -14,7 +14,7 @@ pub(crate) struct Current<C>(Arc<RwLock<Loaded<C>>>);
 #[derive(Debug)]
 pub(crate) struct Loaded<C> {
     pub(crate) config: Arc<C>,
-    /// When the certificate expires, in seconds since 1970.
+    /// The time at which the certificate expires, in seconds since 1970.
     pub(crate) expires: Option<u64>,
 }
 
@@ -35,9 +35,9 @@ impl<C> Current<C> {
         Self(Arc::new(RwLock::new(loaded)))
     }
 
-    /// The contents for future connections.
+    /// Returns the contents for future connections.
     pub(crate) fn get(&self) -> Loaded<C> {
-        // It is only ever replaced as a whole, so a panic elsewhere cannot spoil it.
+        // The value is only replaced as a whole, so a panic of another thread cannot leave it inconsistent.
         self.0.read().clone()
     }
 

@@ -9,23 +9,23 @@ use tokio_rustls::rustls::pki_types::pem;
 
 use crate::names::Names;
 
-/// Why certificates and keys cannot be used.
+/// The reason why certificates and keys cannot be used.
 #[derive(Debug, Error)]
 pub enum TlsError {
     /// A file does not exist, or this user may not read it.
     #[error("cannot read {}: {reason}", path.display())]
     Unreadable {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The system's reason.
         reason: io::Error,
     },
-    /// A file does not hold what it should.
+    /// A file does not have the expected content.
     #[error("{} holds no {what} in PEM format: {reason}", path.display())]
     NotPem {
         /// The expected content.
         what: &'static str,
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The error in the file.
         reason: pem::Error,
@@ -33,7 +33,7 @@ pub enum TlsError {
     /// A certificate or a key is damaged, or of a kind that is not supported.
     #[error("{} cannot be used: {reason}", path.display())]
     Unusable {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The problem.
         reason: rustls::Error,
@@ -57,26 +57,26 @@ pub enum TlsError {
         /// The key's file.
         key: PathBuf,
     },
-    /// The CA's certificates cannot be used to verify others.
+    /// The CA's certificates cannot verify other certificates.
     #[error("the CA in {} cannot be used: {problem}", path.display())]
     Verifier {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The problem.
         problem: String,
     },
 }
 
-/// The reason why peers would not trust a certificate. In a message it follows the file's name.
+/// The reason why peers would not trust a certificate. In a message, it follows the file's name.
 #[derive(Debug, Error)]
 pub enum Unfit {
-    /// It has expired, or an intermediate certificate has.
+    /// The certificate or an intermediate certificate has expired.
     #[error("expired on {0}: have it issued anew, and put it in this place")]
     Expired(String),
-    /// It is not valid yet.
+    /// The certificate is not valid yet.
     #[error("is not valid before {0}: is this machine's clock right?")]
     NotYet(String),
-    /// The CA's file has no certificate of its signer.
+    /// The CA's file does not contain the CA that has signed the certificate.
     #[error(
         "is not signed by a CA in {}: give one that is, or add the certificate of its CA there",
         ca.display()
@@ -85,23 +85,23 @@ pub enum Unfit {
         /// The CA's file.
         ca: PathBuf,
     },
-    /// It is for clients, but its owner listens.
+    /// The certificate is for clients, but its owner accepts connections.
     #[error("is not for servers (extended key usage): is it a host's that only connects?")]
     NotForServers,
-    /// It is for servers, but its owner connects.
+    /// The certificate is for servers, but its owner opens connections.
     #[error("is not for clients (extended key usage): is it the controller's own?")]
     NotForClients,
-    /// It is a CA's own certificate.
+    /// The certificate belongs to a CA.
     #[error("is a CA's own: give one that the CA has issued")]
     Ca,
-    /// It belongs to another host.
+    /// The certificate belongs to another host.
     #[error(
         "is for {names}, not for host {host:?}: give the daemon its own host's certificate, or correct its --host"
     )]
     OtherHost {
-        /// The names in it.
+        /// The names in the certificate.
         names: Names,
-        /// The host that shows it.
+        /// The host that uses the certificate.
         host: String,
     },
     /// Another reason.

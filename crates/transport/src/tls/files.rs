@@ -14,7 +14,7 @@ use super::error::{TlsError, Unfit};
 /// The three PEM files that one side of mutual TLS needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Its certificate, followed by intermediate certificates up to the CA, if there are any.
+    /// The side's own certificate, followed by intermediate certificates up to the CA, if there are any.
     pub certificate: PathBuf,
     /// The certificate's private key.
     pub key: PathBuf,
@@ -50,7 +50,7 @@ impl TlsFiles {
         TlsError::Unfit { path: self.certificate.clone(), reason }
     }
 
-    /// An error for a certificate and a key that could be read, but cannot be used.
+    /// Returns the error for a certificate and a key that can be read but not used.
     pub(crate) fn unusable(&self, error: rustls::Error) -> TlsError {
         match error {
             rustls::Error::InconsistentKeys(_) => {
@@ -64,16 +64,16 @@ impl TlsFiles {
     }
 }
 
-/// The cryptographic provider of both sides.
+/// Returns the cryptographic provider of both sides.
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// Reads at least one certificate.
+/// Reads the certificates in a file. Returns an error if there is none.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let text = read(path)?;
     let not_pem = |reason| TlsError::NotPem { what: "certificate", path: path.into(), reason };
-    // Reading the first one separately gives an error if there is none.
+    // The first certificate is read separately, because that fails if the file has none.
     CertificateDer::from_pem_slice(&text).map_err(not_pem)?;
     CertificateDer::pem_slice_iter(&text).collect::<Result<_, _>>().map_err(not_pem)
 }

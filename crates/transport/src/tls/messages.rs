@@ -1,4 +1,4 @@
-//! Messages about TLS problems that say how to solve them.
+//! Messages about TLS problems, which name the remedy.
 
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::{AlertDescription, CertificateError};
@@ -6,7 +6,7 @@ use tokio_rustls::rustls::{AlertDescription, CertificateError};
 use super::files::TlsFiles;
 use crate::service::Service;
 
-/// Why a server and this client cannot connect; `files` are the client's.
+/// Returns the reason why a server and this client cannot connect. `files` are the client's files.
 pub(crate) fn of_client(error: &rustls::Error, service: Service, files: &TlsFiles) -> String {
     let (own, ca) = (files.certificate.display(), files.ca.display());
     match error {
@@ -37,7 +37,7 @@ pub(crate) fn of_client(error: &rustls::Error, service: Service, files: &TlsFile
     }
 }
 
-/// The option that gives a server the CA of its clients.
+/// Returns the option that gives a server the CA of its clients.
 fn ca_option(service: Service) -> &'static str {
     match service {
         Service::Controller => "--tls-client-ca",
@@ -67,7 +67,7 @@ fn of_servers_certificate(error: &CertificateError, service: Service, ca: &str) 
     }
 }
 
-/// Why a server refuses a client; `files` are the server's.
+/// Returns the reason why a server refuses a client. `files` are the server's files.
 pub(crate) fn of_server(error: &rustls::Error, files: &TlsFiles) -> String {
     match error {
         rustls::Error::NoCertificatesPresented => "it shows no certificate".to_owned(),
@@ -89,7 +89,7 @@ pub(crate) fn of_server(error: &rustls::Error, files: &TlsFiles) -> String {
     }
 }
 
-/// The problem of a certificate of either side.
+/// Returns the problem of a certificate of either side.
 fn of_certificate(error: &CertificateError) -> String {
     match error {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
@@ -102,7 +102,7 @@ fn of_certificate(error: &CertificateError) -> String {
     }
 }
 
-/// `w0` from the verifier's `DnsName("w0")`, and `::1` from `IpAddress(::1)`.
+/// Returns `w0` for the verifier's `DnsName("w0")`, and `::1` for `IpAddress(::1)`.
 fn bare(presented: &str) -> &str {
     let inside = presented.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
     inside.unwrap_or(presented).trim_matches('"')

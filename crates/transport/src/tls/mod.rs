@@ -1,6 +1,6 @@
 //! Mutual TLS.
 //!
-//! Outside this folder, the crate uses only what `without_tls.rs` has, too.
+//! Code outside this folder uses only items that `without_tls.rs` has, too.
 
 mod certificate_check;
 mod client;
@@ -23,8 +23,8 @@ pub use server::ServerTls;
 /// The name of HTTP/2, which gRPC uses, in TLS's protocol negotiation.
 const HTTP2: &[u8] = b"h2";
 
-/// Returns the names in a certificate; none if it cannot be read.
-/// A certificate without names matches no peer.
+/// Returns the DNS names in a certificate; no names if it cannot be read. A certificate without names
+/// matches no peer.
 fn names_of(certificate: &CertificateDer<'_>) -> Names {
     let certificate = EndEntityCert::try_from(certificate);
     certificate.map(|certificate| certificate.valid_dns_names().collect()).unwrap_or_default()

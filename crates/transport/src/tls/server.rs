@@ -21,14 +21,13 @@ use crate::connection::{Peer, Stream};
 
 /// Time that a client may take for the handshake.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
-/// Time that a client that was refused may take, and how much it may send, until it has read the
-/// reason.
+/// The time limit for a refused client to read the reason, and the limit of its bytes in that time.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(1);
 const FAREWELL_BYTES: u64 = 64 * 1024;
 
-/// A server's certificate and key, and its trust in clients.
+/// A server's certificate and key, and the CA certificates that it trusts.
 ///
-/// Clones share what was read from the files: all of them use what was read last.
+/// Clones share the contents of the files, so a reload takes effect in all clones.
 #[derive(Debug, Clone)]
 pub struct ServerTls {
     current: Current<ServerConfig>,
@@ -36,18 +35,18 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    /// Reads the server's files. Clients have to show a certificate that a CA in `files.ca` has signed.
+    /// Reads the server's files. Clients must show a certificate that a CA in `files.ca` has signed.
     ///
     /// # Errors
-    /// [`TlsError`].
+    /// [`TlsError`] if a file cannot be read or used.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         Ok(Self { current: Current::new(read(&files)?), files })
     }
 
-    /// Reads the files again, for future connections; present connections stay as they are.
+    /// Reads the files again, for future connections. Present connections do not change.
     ///
     /// # Errors
-    /// [`TlsError`]; nothing has changed then.
+    /// [`TlsError`] if a file cannot be read or used; then nothing changes.
     pub fn reload(&self) -> Result<(), TlsError> {
         self.current.replace(read(&self.files)?);
         Ok(())
@@ -68,14 +67,14 @@ fn read(files: &TlsFiles) -> Result<Loaded<ServerConfig>, TlsError> {
         .with_single_cert(credentials.chain, credentials.key);
     let mut config = config.map_err(|error| files.unusable(error))?;
     config.alpn_protocols.push(HTTP2.to_vec());
-    // A resumed connection would outlive a certificate that has expired.
+    // A resumed connection could continue to use a certificate that has expired in the meantime.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Loaded { config: Arc::new(config), expires })
 }
 
 impl ServerTls {
-    /// Opens TLS on a connection; `None`: its client was refused, and the log says why.
+    /// Opens TLS on a connection. `None` if the client was refused; the log has the reason.
     pub(crate) async fn handshake(
         self,
         stream: TcpStream,
@@ -98,7 +97,7 @@ impl ServerTls {
             Ok(Err((error, stream))) => {
                 match carried(&error) {
                     Some(error) => refused(&messages::of_server(error, &self.files)),
-                    // Gone before it has shown anything: perhaps a port scan.
+                    // The client has gone before it has shown anything; it may be a port scan.
                     None => tracing::debug!(%address, %error, "a client gave up"),
                 }
                 farewell(stream).await;
@@ -112,8 +111,8 @@ impl ServerTls {
     }
 }
 
-/// Closes a connection so that the client can read what was sent last: with unread bytes left the
-/// system would reset the connection, and the last data would be lost.
+/// Closes a connection so that the client can read the last data. If the server closed the socket
+/// with unread bytes, the system would reset the connection, and the client would not receive the last data.
 async fn farewell(mut stream: TcpStream) {
     let _ = stream.shutdown().await;
     let mut rest = (&mut stream).take(FAREWELL_BYTES);

@@ -20,13 +20,13 @@ pub(crate) fn days(days: u32) -> Validity {
     Validity::days(days).unwrap()
 }
 
-/// Valid for one day, a month ago.
+/// Returns a validity of one day, a month ago.
 pub(crate) fn long_ago() -> Validity {
     let now = days(1);
     Validity { from: now.from - 30 * DAY, until: now.until - 30 * DAY }
 }
 
-/// Valid from the day after tomorrow on.
+/// Returns a validity that begins the day after tomorrow.
 pub(crate) fn later() -> Validity {
     let now = days(1);
     Validity { from: now.from + 2 * DAY, until: now.until + 2 * DAY }
@@ -52,7 +52,7 @@ impl Ca {
         self.folder.path().join(name)
     }
 
-    /// Writes the files of a holder with a certificate of this CA, who trusts the CA.
+    /// Writes the files for a certificate of this CA. Its owner trusts this CA.
     pub(crate) fn files(&self, file: &str, subject: &Subject, validity: Validity) -> TlsFiles {
         let issued = self.authority.issue(subject, validity).unwrap();
         let (certificate, key) = (self.path(&format!("{file}.crt")), self.path(&format!("{file}.key")));

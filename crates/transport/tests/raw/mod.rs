@@ -1,4 +1,4 @@
-//! A peer without the crate's own checks, which shows what it should not.
+//! A peer without the crate's own checks, which can also show invalid certificates.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,7 +18,7 @@ use tributary_transport::TlsFiles;
 
 use crate::ca::Ca;
 
-/// A clock that is ahead by this much.
+/// A clock that is ahead of the system's clock by this time.
 #[derive(Debug)]
 struct Ahead(Duration);
 
@@ -43,7 +43,7 @@ fn own(files: &TlsFiles) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static
     (vec![certificate], PrivateKeyDer::from_pem_file(&files.key).unwrap())
 }
 
-/// The first error that a client reads from a server that refuses its certificate.
+/// Returns the first error that a client reads from a server that refuses the client's certificate.
 pub(crate) async fn turned_away(address: SocketAddr, ca: &Ca, shows: Option<&TlsFiles>) -> String {
     let config = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
@@ -59,8 +59,8 @@ pub(crate) async fn turned_away(address: SocketAddr, ca: &Ca, shows: Option<&Tls
     stream.read(&mut [0]).await.unwrap_err().to_string()
 }
 
-/// Starts a server that shows these files without checking them.
-/// Its clock is `days_ahead` days ahead. It sends nothing.
+/// Starts a server that shows these files without checking them. Its clock is `days_ahead` days
+/// ahead, and it sends nothing.
 pub(crate) async fn serve(files: &TlsFiles, days_ahead: u32) -> SocketAddr {
     let (chain, key) = own(files);
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(&files.ca)), provider());
@@ -78,7 +78,7 @@ pub(crate) async fn serve(files: &TlsFiles, days_ahead: u32) -> SocketAddr {
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             if let Err((_, mut stream)) = acceptor.accept(stream).into_fallible().await {
-                // Until the client has read the reason.
+                // The server waits until the client has read the reason.
                 let _ = stream.read_to_end(&mut Vec::new()).await;
             }
         }

@@ -1,4 +1,4 @@
-//! Elements on their way out of a segment, and sums on their way in.
+//! Reading elements from a segment, and writing sums to it.
 
 use std::io;
 
@@ -10,8 +10,8 @@ use tributary_wire::SliceWidth;
 
 use super::{ElementRange, Segment, vector};
 
-/// The number of elements that are copied at once: what is done with them next finds them in the
-/// processor's cache. Whole slices of every width.
+/// The number of elements that are copied at once. The next processing step then finds them in the
+/// processor's cache. It is a whole number of slices of every width.
 const AT_ONCE: usize = 4 << 10;
 
 const _: () = assert!(AT_ONCE.is_multiple_of(SliceWidth::WIDEST.values()));
@@ -22,11 +22,11 @@ pub(super) fn memory(element_type: ElementType) -> usize {
 }
 
 impl Segment {
-    /// A copy of the elements, in `vector` if it has the right length, and the bounds of their slices of
-    /// this width. 16-bit floats are widened.
+    /// Returns a copy of the elements, and the bounds of their slices of width `width`. Copies 32-bit
+    /// elements to `vector` if it has the right length. Widens 16-bit floats.
     ///
     /// # Errors
-    /// The process has shortened the segment, or the copy cannot be allocated.
+    /// Returns an error if the process has shortened the segment, or if the copy cannot be allocated.
     pub(crate) fn read_measured(
         &self,
         place: ElementRange,
@@ -59,10 +59,10 @@ impl Segment {
         Ok((data, bounds))
     }
 
-    /// A copy of the elements, which are of this type.
+    /// Returns a copy of the elements, which must have the type `T`.
     ///
     /// # Errors
-    /// As for [`read_measured`](Self::read_measured).
+    /// The errors of [`read_measured`](Self::read_measured).
     pub(crate) fn read_elements<T: Pod>(&self, place: ElementRange) -> io::Result<Vec<T>> {
         self.read(place, Vec::new(), |_| ())
     }
@@ -111,7 +111,7 @@ impl Segment {
         self.mapping.is_there(place.offset..place.offset + place.bytes())
     }
 
-    /// Copies elements to `to`; `is_there` says whether all of them are in memory.
+    /// Copies elements to `to`; `is_there` is true if all of them are in memory.
     fn copy<T: Pod>(&self, is_there: bool, offset: usize, to: &mut [T]) -> io::Result<()> {
         match is_there {
             true => self.mapping.read(offset, cast_slice_mut(to)),
@@ -119,10 +119,11 @@ impl Segment {
         }
     }
 
-    /// Writes as many sums as the place has elements, rounded to the elements' type.
+    /// Writes the sums to the elements of `place`, rounded to the elements' type. There must be one sum
+    /// for each element.
     ///
     /// # Errors
-    /// As [`write_elements`](Self::write_elements).
+    /// The errors of [`write_elements`](Self::write_elements).
     pub(crate) fn write(&self, place: ElementRange, sums: &Sums) -> io::Result<()> {
         match (sums, place.element_type) {
             (Sums::F32(sums), ElementType::F16) => self.write_rounded(place, sums, f16::from_f32),
@@ -152,17 +153,17 @@ impl Segment {
         Ok(())
     }
 
-    /// Writes as many elements of the place's type as it has.
+    /// Writes elements to `place`. Their type and number must be those of the place.
     ///
     /// # Errors
-    /// The process has shortened the segment, or memory for it cannot be allocated.
+    /// Returns an error if the process has shortened the segment, or if memory for the segment cannot be allocated.
     pub(crate) fn write_elements<T: Pod>(&self, place: ElementRange, elements: &[T]) -> io::Result<()> {
         self.check(place)?;
         self.mapping.write(place.offset, cast_slice(elements))
     }
 }
 
-/// The vector, if it has this length, or else a new one.
+/// Returns `vector` if it has `len` elements, otherwise a new vector.
 fn of_length<T: Pod>(vector: Vec<T>, len: usize) -> io::Result<Vec<T>> {
     if vector.len() == len { Ok(vector) } else { vector::zeros(len) }
 }

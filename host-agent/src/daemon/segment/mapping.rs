@@ -1,4 +1,4 @@
-//! The memory of a file that another process may write, shorten or empty at any time.
+//! Mapped memory of a file that another process may write, shorten or empty at any time.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,21 +20,21 @@ use crate::daemon::budget::{LimitError, Permit, User};
 /// A file's device and inode, which identify it even if it is opened twice.
 pub(super) type Identity = (u64, u64);
 
-/// The mappings of this process, by the files' users.
-/// File systems may reuse a file's number over time, and a user must not get another user's mapping. A file that is
-/// opened again is not mapped again: each mapping would count as memory of this process, and the system kills the
-/// largest process when memory runs out.
+/// The mappings of this process, by the file's user, identity and size in bytes. The user is part of
+/// the key, because file systems may reuse a file's number over time, and a user must not get another user's mapping. A
+/// file that is opened again shares the existing mapping. A second mapping would count as memory of this process again,
+/// and the system kills the largest process when memory runs out.
 static MAPPINGS: Mutex<BTreeMap<(User, Identity, usize), Weak<Mapping>>> = Mutex::new(BTreeMap::new());
 
-/// A mapping of a file, from its first byte on.
-/// Its bytes are copied in and out and never referred to: the other process may change them meanwhile.
+/// A mapping of a file from its first byte on. The agent copies bytes into the mapping and out of it
+/// and never holds a reference to them, because the other process may change them at any time.
 ///
-/// A copy by system calls, with `pread` and `pwrite`, takes three times as long.
+/// Copies through the mapping take a third of the time of the system calls `pread` and `pwrite`.
 #[derive(Debug)]
 pub(super) struct Mapping {
     file: File,
     memory: MmapRaw,
-    /// True if other memory has replaced some of the file's memory.
+    /// True if substitute memory has replaced some of the file's memory.
     lost: AtomicBool,
     _permit: Permit,
 }
@@ -49,8 +49,8 @@ pub(super) enum MappingError {
 }
 
 impl Mapping {
-    /// Returns the mapping of this user's file, which must have exactly `len` bytes.
-    /// Makes a new mapping, for which it calls `permit`, unless one exists.
+    /// Returns the mapping of this user's file. Makes a new mapping of `bytes` bytes unless one exists,
+    /// and takes its permit from `permit`. The file must have exactly `bytes` bytes.
     ///
     /// # Errors
     /// The error of `permit`, or an error of the system: for example, a lack of address space.
@@ -69,7 +69,7 @@ impl Mapping {
         bus_error::prepare()?;
         let permit = permit()?;
         let memory = MmapOptions::new().len(bytes).map_raw(&file)?;
-        // The handler of bus errors has only numbers to find it by.
+        // The handler of bus errors knows the memory only by its address, so the pointer's provenance must be exposed.
         memory.as_mut_ptr().expose_provenance();
         let mapping = Arc::new(Self { file, memory, lost: AtomicBool::new(false), _permit: permit });
         mappings.retain(|_, mapping| mapping.strong_count() > 0);
@@ -77,16 +77,16 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// The number of bytes.
+    /// Returns the number of mapped bytes.
     pub(super) fn len(&self) -> usize {
         self.memory.len()
     }
 
-    /// Checks that the file still has bytes up to `end`.
-    /// The mapping alone would not tell that of its last page: what is beyond the end there reads as zeros.
+    /// Checks that the file still has bytes up to `end`. An access through the mapping does not detect
+    /// this in the last page, because the bytes after the file's end there read as zeros.
     ///
     /// # Errors
-    /// It has not.
+    /// Returns an error if the file is shorter.
     pub(super) fn check(&self, end: usize) -> io::Result<()> {
         match self.file.metadata()?.len() >= end as u64 {
             true => Ok(()),
@@ -94,18 +94,18 @@ impl Mapping {
         }
     }
 
-    /// Returns true if all of these bytes are in memory.
-    /// Holes and pages that were never written are not in memory: reading a hole through the mapping would allocate a
-    /// page, which this process's control group would have to pay for.
+    /// Returns true if all of these bytes are in memory. Holes, which are pages that no process has
+    /// written, are not in memory. Reading a hole through the mapping would allocate a page, and the page would count
+    /// for this process's control group.
     pub(super) fn is_there(&self, bytes: Range<usize>) -> bool {
         let hole = seek(&self.file, SeekFrom::Hole(bytes.start as u64));
         bytes.is_empty() || hole.is_ok_and(|hole| hole >= bytes.end as u64)
     }
 
-    /// Reads by system calls, which allocate no page in holes; see [`read`](Self::read).
+    /// Reads by system calls, which allocate no page in holes; otherwise like [`read`](Self::read).
     ///
     /// # Errors
-    /// As for [`read`](Self::read).
+    /// The errors of [`read`](Self::read).
     pub(super) fn read_by_calls(&self, offset: usize, to: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(to, offset as u64).map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => taken_away(),
@@ -113,10 +113,11 @@ impl Mapping {
         })
     }
 
-    /// Copies the bytes from `offset` on to `to`.
+    /// Copies the bytes at `offset` to `to`.
     ///
     /// # Errors
-    /// Not all of them are inside, or the file has become shorter; `to` holds anything.
+    /// Returns an error if not all bytes are inside the mapping, or if the file has become shorter. The contents of
+    /// `to` are then arbitrary.
     #[allow(unsafe_code)]
     pub(super) fn read(&self, offset: usize, to: &mut [u8]) -> io::Result<()> {
         let begin = self.begin(offset, to.len())?;
@@ -124,25 +125,26 @@ impl Mapping {
             let from = begin.wrapping_add(piece * PIECE_BYTES);
             self.access(from, to.len(), || {
                 // SAFETY: `begin` has checked that `to.len()` bytes are inside, and the mapping outlives the call. `to`
-                // belongs to this process. If the other process writes meanwhile, the copy has some of its bytes: all
-                // bytes are valid.
+                // belongs to this process. If the other process writes at the same time, the copy has some of the new
+                // bytes, and all bytes are valid values.
                 unsafe { ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) }
             })?;
         }
         Ok(())
     }
 
-    /// Copies `from` to the bytes from `offset` on.
+    /// Copies `from` to the mapping's bytes at `offset`.
     ///
     /// # Errors
-    /// Not all of them are inside, or the file has become shorter; some may have been written.
+    /// Returns an error if not all bytes are inside the mapping, or if the file has become shorter. Some bytes may then
+    /// have been written.
     #[allow(unsafe_code)]
     pub(super) fn write(&self, offset: usize, from: &[u8]) -> io::Result<()> {
         let begin = self.begin(offset, from.len())?;
         for (piece, from) in from.chunks(PIECE_BYTES).enumerate() {
             let to = begin.wrapping_add(piece * PIECE_BYTES);
             self.access(to, from.len(), || {
-                // SAFETY: as for `read`; no reference to the mapping's bytes exists.
+                // SAFETY: as in `read`; no reference to the mapping's bytes exists.
                 unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
             })?;
         }
@@ -159,7 +161,8 @@ impl Mapping {
         }
     }
 
-    /// Runs `copy`, which accesses `len` bytes from `begin` on.
+    /// Runs `copy`, which may access only the `len` bytes at `begin`. Returns an error if the mapping is
+    /// lost.
     fn access(&self, begin: *mut u8, len: usize, copy: impl FnOnce()) -> io::Result<()> {
         if !self.is_lost() {
             bus_error::survive(begin.addr()..begin.addr() + len, &self.lost, copy);
@@ -172,7 +175,7 @@ impl Mapping {
     }
 }
 
-/// The error of a file whose process has taken memory from it.
+/// Returns the error for a file that its process has shortened.
 fn taken_away() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "its process has made it shorter, or taken memory out of it")
 }
@@ -264,7 +267,7 @@ mod tests {
                 false => mapping.read(0, &mut vec![1; len]),
             };
             assert_eq!(access(BYTES).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
-            // Its owner cannot make the memory in its place pass for the file's.
+            // The file's owner cannot make the agent take the substitute memory for the file's memory.
             file.set_len(BYTES as u64).unwrap();
             assert!(access(1).is_err());
             let mut read = vec![0; BYTES];
@@ -292,13 +295,14 @@ mod tests {
         }
     }
 
-    /// Runs in a separate process, which the next test starts; does nothing without that test's variable.
+    /// Runs in a separate process that the next test starts. Does nothing without that test's environment
+    /// variable.
     #[test]
     fn is_told_to_end_by_a_bus_error() {
         if env::var("TRIBUTARY_RAISE").is_ok() {
             let (_file, _mapping) = mapped();
             kill_process(getpid(), Signal::BUS).unwrap();
-            // Another thread may get it; who survives fails the test.
+            // Another thread may receive the signal. If this thread survives, the test fails.
             thread::park_timeout(Duration::from_secs(60));
         }
     }

@@ -1,10 +1,10 @@
-//! Shared memory of a training process, as the agent sees it.
+//! Shared memory of a training process, which the agent maps.
 //!
-//! The agent copies elements from the segment and sums to it. The segment's process may modify it at any time: its
-//! writes end up only in its own sums. If it shortens the segment, only its own all-reduces fail.
+//! The agent copies elements out of the segment and sums into it. The segment's process may modify it at any time. Its
+//! writes then change only its own sums, and if it shortens the segment, only its own all-reduces fail.
 //!
-//! A file may claim a size for which it has no memory. The agent takes memory of its own for a segment's contents, so
-//! it opens only segments whose process has allocated all of their memory.
+//! A file may claim a size for which it has no memory. Reading such a file would make the agent allocate memory, so the
+//! agent opens only segments whose process has allocated all of the memory.
 
 mod bus_error;
 mod contents;
@@ -27,7 +27,8 @@ use self::mapping::{Identity, Mapping, MappingError};
 use super::account::Account;
 use super::budget::Permit;
 
-/// The unit in which a file's blocks are counted, whatever the file system's block size.
+/// The unit in which the system counts a file's blocks. It does not depend on the file system's block
+/// size.
 const BLOCK_BYTES: u64 = 512;
 
 /// An open segment.
@@ -35,8 +36,8 @@ const BLOCK_BYTES: u64 = 512;
 pub(crate) struct Segment {
     mapping: Arc<Mapping>,
     identity: Identity,
-    /// For the file.
-    /// Given back when no operation uses the segment any more, which may be after it was closed.
+    /// The permit for the file's descriptor. It is returned when no operation uses the segment any more,
+    /// possibly after the process has closed the segment.
     _descriptor: Permit,
 }
 
@@ -49,17 +50,18 @@ pub(crate) struct ElementRange {
 }
 
 impl ElementRange {
-    /// The number of elements.
+    /// Returns the number of elements.
     pub(crate) fn count(self) -> usize {
         self.count
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes of the elements.
     pub(crate) fn bytes(self) -> usize {
         self.count * self.element_type.bytes()
     }
 
-    /// The number of bytes that it takes to reduce them in slices of this width.
+    /// Returns the bytes of memory that the agent needs to reduce the elements in slices of width
+    /// `width`.
     pub(crate) fn memory_to_reduce(self, width: SliceWidth) -> u64 {
         let element_type = self.element_type;
         let reduced = Tensor { name: String::new(), element_type, len: self.count }.memory(width);
@@ -83,7 +85,7 @@ impl Stretch {
 }
 
 impl Segment {
-    /// Opens a segment that the account's user has made; it must have exactly this size.
+    /// Opens a segment that the account's user has created. The segment must have exactly `bytes` bytes.
     pub(crate) fn open(name: &SegmentName, account: &Account, bytes: u64) -> Result<Self, Status> {
         let descriptor = account.descriptors(1)?;
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -94,7 +96,7 @@ impl Segment {
             .open(name.path())
             .map_err(|error| open_status(name, &error))?;
         let metadata = file.metadata().map_err(|error| open_status(name, &error))?;
-        // The agent may be root: the file's owner decides, not whether the agent can open it.
+        // The agent may run as root and could then open other users' files, so it checks the file's owner.
         if !metadata.is_file() || metadata.uid() != account.user() {
             return Err(Status::permission_denied(format!("segment {name} is not one of your own")));
         }
@@ -120,12 +122,13 @@ impl Segment {
         Ok(Self { mapping, identity, _descriptor: descriptor })
     }
 
-    /// The bytes of the machine's shared memory that hold the elements.
+    /// Returns the range of the file's bytes that hold the elements.
     pub(crate) fn stretch(&self, place: ElementRange) -> Stretch {
         Stretch { file: self.identity, bytes: place.offset..place.offset + place.bytes() }
     }
 
-    /// The place of `count` elements from byte `offset` on; an error unless all of them are inside.
+    /// Returns the range of `count` elements from byte `offset` on. Returns an error unless all of them
+    /// are inside the segment.
     pub(crate) fn place(
         &self,
         offset: u64,
@@ -140,11 +143,11 @@ impl Segment {
                 self.mapping.len()
             )));
         }
-        // Both are at most the end.
+        // Neither value is larger than `end`, so the conversions lose nothing.
         Ok(ElementRange { offset: offset as usize, count: count as usize, element_type })
     }
 
-    /// Checks that the segment still has all bytes of the place.
+    /// Checks that the segment still has all bytes of the range.
     fn check(&self, place: ElementRange) -> io::Result<()> {
         self.mapping.check(place.offset + place.bytes())
     }
@@ -167,7 +170,7 @@ mod tests {
     use super::super::limits::Limits;
     use super::*;
 
-    /// The file of a segment, removed with this value.
+    /// The file of a segment. Dropping this value removes the file.
     pub(super) struct Made(pub(super) SegmentName, #[allow(dead_code, reason = "holds the lock")] File);
 
     impl Made {
@@ -186,13 +189,13 @@ mod tests {
         }
     }
 
-    /// Opens it for a user's process.
+    /// Opens the segment for a process of `user`.
     fn open_as(user: u32, name: &SegmentName, bytes: u64) -> Result<Segment, Status> {
         let budget = Budget::new(Limits { mapped_bytes: u64::MAX, ..Limits::of_this_machine() });
         Segment::open(name, &Account::open(&budget, user).unwrap(), bytes)
     }
 
-    /// Opens it for a process of the user that has made it.
+    /// Opens the segment for a process of the user that has created it.
     pub(super) fn open(made: &Made, bytes: u64) -> Result<Segment, Status> {
         open_as(own_uid(), &made.0, bytes)
     }

@@ -1,5 +1,5 @@
-//! A controller of one job: it starts the job when all workers have joined, and otherwise does
-//! what its test orders.
+//! A simulated controller of one job. It starts the job when all workers have joined, and otherwise
+//! follows the test's orders.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,7 +19,7 @@ use tributary_transport::Remote;
 pub(crate) const TOKEN: &[u8] = b"token";
 /// The node id that every host gets.
 pub(crate) const NODE: u32 = 4711;
-/// The length of the long probes that every host is to send.
+/// The length of the long probes that every host must send, in bytes.
 pub(crate) const LONG_PROBE_BYTES: u32 = 1_142;
 
 type Events = mpsc::Sender<Result<v1::JobEvent, Status>>;
@@ -27,7 +27,7 @@ type Orders = mpsc::Sender<Result<v1::HostOrder, Status>>;
 
 pub(crate) struct Directory {
     address: String,
-    /// The messages of members, in the order of arrival.
+    /// The reports of the members' actions, in the order of arrival.
     news: mpsc::UnboundedReceiver<String>,
     answers: mpsc::UnboundedReceiver<v1::AnswerRequest>,
     state: Arc<Mutex<State>>,
@@ -35,29 +35,29 @@ pub(crate) struct Directory {
 
 /// The state that the test and the service share.
 struct State {
-    /// Configurations of the workers on w0, w1 and so on, until they have all joined.
+    /// The configurations of the workers on w0, w1 and so on, until all of them have joined.
     configs: Vec<JobConfig>,
-    /// True if the job fails when its first member leaves.
+    /// True if the job fails when a member leaves.
     rigid: bool,
     over: bool,
     /// The joined members by host; a server's key includes its role.
     members: BTreeMap<String, Events>,
-    /// Daemons that attend.
+    /// The daemons with a session.
     hosts: BTreeMap<String, Orders>,
     probe_interval: u32,
     waiting_for: Vec<String>,
     setback: String,
     heard: mpsc::UnboundedSender<String>,
     answered: mpsc::UnboundedSender<v1::AnswerRequest>,
-    /// Everything that members have said.
+    /// All reports of the members' actions.
     all: Vec<String>,
     /// The last heartbeat of each host.
     heartbeats: BTreeMap<String, v1::Heartbeat>,
 }
 
 impl Directory {
-    /// Starts a controller.
-    /// Worker 0 is on host w0, and so on. The job fails with the first member that leaves.
+    /// Starts a controller. Worker 0 is on host w0, and so on. The job fails when the first member
+    /// leaves.
     pub(crate) async fn start(configs: Vec<JobConfig>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -83,27 +83,27 @@ impl Directory {
         Self { address, news, answers, state }
     }
 
-    /// From now on the others continue when a member leaves.
+    /// Lets the job continue when a member leaves from now on.
     pub(crate) fn carry_on(&self) {
         self.state().rigid = false;
     }
 
-    /// Refuses all members that come back from now on.
+    /// Refuses all members that join again from now on.
     pub(crate) fn forget(&self) {
         self.state().over = true;
     }
 
-    /// The probe interval that every host gets.
+    /// Sets the probe interval that every host gets.
     pub(crate) fn probe_every(&self, milliseconds: u32) {
         self.state().probe_interval = milliseconds;
     }
 
-    /// Sets the controller's statement of the job's wait.
+    /// Sets the text that the controller reports as the cause of the job's wait.
     pub(crate) fn waits_for(&self, what: &str) {
         self.state().waiting_for = vec![what.to_owned()];
     }
 
-    /// Why the job does not change to the next generation.
+    /// Sets the reason why the job does not change to the next generation.
     pub(crate) fn is_set_back(&self, why: &str) {
         why.clone_into(&mut self.state().setback);
     }
@@ -142,14 +142,14 @@ impl Directory {
         Remote::controller(&self.address, None).unwrap()
     }
 
-    /// Everything that was said, sorted: members speak at the same time.
+    /// Returns all reports, sorted, because members act at the same time.
     pub(crate) fn heard(&self) -> Vec<String> {
         let mut heard = self.state().all.clone();
         heard.sort();
         heard
     }
 
-    /// Waits until a member says something that begins with `beginning`.
+    /// Waits for a report that begins with `beginning`.
     pub(crate) async fn wait_for(&mut self, beginning: &str) -> String {
         loop {
             let heard = self.news.recv().await.unwrap();
@@ -159,18 +159,18 @@ impl Directory {
         }
     }
 
-    /// Drops all earlier messages, so that [`wait_for`](Self::wait_for) does not see them.
+    /// Drops all earlier reports, so that [`wait_for`](Self::wait_for) does not return them.
     pub(crate) fn listen_from_now_on(&mut self) {
         while self.news.try_recv().is_ok() {}
     }
 
-    /// Waits for the next answer of a member: its host, the generation, and the answer.
+    /// Waits for the next answer of a member. Returns its host, the generation, and the answer.
     pub(crate) async fn answer(&mut self) -> (String, u32, Answer) {
         let v1::AnswerRequest { host, generation, answer, .. } = self.answers.recv().await.unwrap();
         (host, generation, answer.unwrap())
     }
 
-    /// Waits for the standings of `members` members; returns them by host.
+    /// Waits for the progress of `members` members. Returns it by host.
     pub(crate) async fn standings(&mut self, members: usize) -> BTreeMap<String, v1::Standing> {
         let mut standings = BTreeMap::new();
         while standings.len() < members {
@@ -180,7 +180,7 @@ impl Directory {
         standings
     }
 
-    /// The last heartbeat of a host's daemon.
+    /// Returns the last heartbeat of a host's daemon.
     pub(crate) fn heartbeat(&self, host: &str) -> Option<v1::Heartbeat> {
         self.state().heartbeats.get(host).cloned()
     }
@@ -200,11 +200,11 @@ fn tell(members: &BTreeMap<String, Events>, event: &Event) {
 impl State {
     fn hear(&mut self, what: String) {
         self.all.push(what.clone());
-        // A test that is over does not listen.
+        // The test may be over and may have dropped the receiver.
         let _ = self.heard.send(what);
     }
 
-    /// A member has left.
+    /// Handles the departure of a member.
     fn lose(&mut self, member: &str, reason: String) {
         if self.rigid {
             let members = std::mem::take(&mut self.members);
@@ -239,7 +239,8 @@ fn check_token(token: &[u8]) -> Result<(), Status> {
     if token == TOKEN { Ok(()) } else { Err(Status::permission_denied("wrong token for this job")) }
 }
 
-/// The name of a member: a host may be in the job in both roles.
+/// Returns the name of a member. It includes the server's role, because a host may be in the job in
+/// both roles.
 fn member(host: &str, role: i32) -> String {
     match v1::MemberRole::try_from(role).unwrap() {
         v1::MemberRole::Server => format!("{host} as the server"),
@@ -296,7 +297,7 @@ impl Controller for Service {
     ) -> Result<Response<v1::AnswerResponse>, Status> {
         check_token(&JobCredentials::read(request.metadata()).unwrap().token)?;
         let request = request.into_inner();
-        // A test that is over does not listen.
+        // The test may be over and may have dropped the receiver.
         let _ = self.state().answered.send(request);
         Ok(Response::new(v1::AnswerResponse {}))
     }
@@ -420,7 +421,7 @@ impl Controller for Service {
     ) -> Result<Response<v1::ListJobsResponse>, Status> {
         let waiting_for = self.state().waiting_for.clone();
         let setback = self.state().setback.clone();
-        // All that is known of either is that it does not wait.
+        // The controller knows only that neither worker waits for a result.
         let members = ["w0", "w1"].map(|host| v1::JobMember {
             host: host.into(),
             role: v1::MemberRole::Worker.into(),

@@ -1,4 +1,4 @@
-//! Hosts around a hub, with a job whose controller changes it over.
+//! Hosts around a hub, with a job whose simulated controller changes its generation.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,16 +18,16 @@ use crate::job::Structure;
 use crate::line::Line;
 use crate::star::{Hub, Meddle};
 
-/// The agents of hosts, some of which are in a job, two servers, and a controller.
+/// The agents of hosts, of which some are in a job, two servers, and a controller.
 pub(crate) struct Fabric {
     pub(crate) directory: Directory,
-    /// The structure that the members received last, or that follows next.
+    /// The structure that the members received last, or the next structure.
     pub(crate) structure: Structure,
     pub(crate) agents: Vec<RunningAgent>,
     /// The line from the agents to the controller.
     pub(crate) line: Line,
     folder: TempDir,
-    /// Opens ports of the second server.
+    /// Opens ports of the second server's host.
     second: OpenPort,
     serves: Served,
     _hub: Hub,
@@ -38,7 +38,7 @@ impl Fabric {
         Self::start_with(Structure::first(workers, Downlink::Multicast), meddle).await
     }
 
-    /// Starts a fabric in which each worker gets its own results.
+    /// Starts a fabric in which each worker gets its results by unicast.
     pub(crate) async fn start_unicast(workers: u8, meddle: Meddle) -> Self {
         Self::start_with(Structure::first(workers, Downlink::Unicast), meddle).await
     }
@@ -76,7 +76,7 @@ impl Fabric {
         jobs.try_into().unwrap_or_else(|_| panic!("not {N} jobs"))
     }
 
-    /// Waits until all agents have come back after the line to the controller was cut.
+    /// Waits until all agents have joined again after the connection to the controller was cut.
     pub(crate) async fn come_back(&mut self) {
         let mut missing = self.workers();
         while !missing.is_empty() {
@@ -99,13 +99,13 @@ impl Fabric {
         }
     }
 
-    /// Freezes all workers, and returns their standings.
+    /// Freezes all workers, and returns their progress.
     pub(crate) async fn prepare(&mut self) -> BTreeMap<String, v1::Standing> {
         self.tell_workers(Event::Prepare(v1::Prepare { generation: self.structure.generation + 1 })).await;
         self.directory.standings(self.structure.ranks.len()).await
     }
 
-    /// Changes all members over to the present structure, the server first.
+    /// Changes all members to the present structure, first the server and then the workers.
     pub(crate) async fn change(&mut self) {
         let server = self.server();
         self.directory.tell(&server, Event::Change((&self.structure.server()).into())).await;
@@ -113,7 +113,7 @@ impl Fabric {
         self.change_workers(&[]).await;
     }
 
-    /// Changes all workers over except these.
+    /// Changes all workers to the present structure, except those in `joined`.
     pub(crate) async fn change_workers(&mut self, joined: &[u8]) {
         let old: Vec<_> =
             self.structure.ranks.iter().copied().filter(|rank| !joined.contains(rank)).collect();
@@ -133,7 +133,7 @@ impl Fabric {
         }
     }
 
-    /// Lets in these ranks, which have joined at the controller, once all others are idle.
+    /// Lets these ranks, which have joined at the controller, into the job after all others are idle.
     pub(crate) async fn let_join(&mut self, joined: &[u8]) {
         let all = std::mem::take(&mut self.structure.ranks);
         self.structure.ranks = all.iter().copied().filter(|rank| !joined.contains(rank)).collect();
@@ -157,19 +157,19 @@ impl Fabric {
         }
     }
 
-    /// Relieves the present server.
+    /// Relieves the present server of the job.
     pub(crate) async fn relieve(&mut self) {
         let server = self.server();
         self.directory.tell(&server, Event::Relieved(v1::JobRelieved {})).await;
         self.serves.clone().over().await.unwrap();
     }
 
-    /// The servers of this host, with the port of the second server.
+    /// Returns the servers of this host, with the port of the second server.
     pub(crate) fn second_server(&self, host: &str) -> Servers {
         Servers::new(host.into(), self.directory.remote(), Arc::clone(&self.second))
     }
 
-    /// Lets the second server go on where the first one stopped, in the present structure.
+    /// Lets the second server continue in the present structure where the first server stopped.
     pub(crate) async fn take_over(&mut self, take_over: TakeOver) {
         self.structure.server = 1;
         self.serves = self.second_server("s1").serve("star", TOKEN).unwrap();
@@ -179,7 +179,7 @@ impl Fabric {
         self.change_workers(&[]).await;
     }
 
-    /// Waits until the numbers of results of the hosts' workers satisfy `are`.
+    /// Waits until `are` returns true for the numbers of results of the hosts' workers.
     pub(crate) async fn wait_until(&self, are: impl Fn(&[u64]) -> bool) {
         let observers: Vec<_> = self.agents.iter().map(RunningAgent::observer).collect();
         let results = move || {

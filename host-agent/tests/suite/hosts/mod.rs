@@ -1,4 +1,4 @@
-//! Agents of hosts with processes; the hosts are named w0, w1 and so on.
+//! Agents of hosts with processes. The hosts have the names w0, w1 and so on.
 
 use std::path::PathBuf;
 
@@ -57,11 +57,11 @@ pub(crate) async fn reduce(
     let mut segment = job.segment(size_of_val(values)).await?;
     segment.elements_mut::<f32>()?.copy_from_slice(values);
     let reduced = job.all_reduce(&mut segment, operation).await;
-    // After a broken connection the agent may still be writing.
+    // After a broken connection, the agent may still write to the segment.
     if !segment.is_in_use() {
         values.copy_from_slice(segment.elements::<f32>()?);
     }
-    // A job that is over does not take the segment back.
+    // If the job is over, the agent refuses the release.
     let _ = job.release(segment).await;
     reduced
 }

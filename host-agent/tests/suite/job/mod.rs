@@ -1,5 +1,5 @@
-//! A job in each of its generations; its members know each other's addresses and have
-//! no switch between them.
+//! The configurations of a job in each of its generations. The members send frames directly to each
+//! other's addresses, without a switch.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Rank, Seq, SliceWid
 
 pub(crate) const WINDOW: u32 = 64;
 const SERVER_NODE: u16 = 99;
-/// The last byte of the first server's addresses; the second server's is the next number.
+/// The last byte of the first server's addresses. The second server's number is one higher.
 pub(crate) const SERVER_NUMBER: u8 = 200;
 
-/// The addresses of a host; workers' numbers are their ranks.
+/// Returns the addresses of a host. A worker's number is its rank.
 pub(crate) fn host(number: u8) -> Endpoint {
     Endpoint { mac: MacAddr::new(2, 0, 0, 0, 1, number), ip: Ipv4Addr::new(10, 0, 1, number) }
 }
@@ -34,7 +34,7 @@ pub(crate) struct Structure {
 }
 
 impl Structure {
-    /// The structure of the first generation.
+    /// Returns the structure of the first generation.
     pub(crate) fn first(workers: u8, downlink: Downlink) -> Self {
         Self {
             generation: 1,
@@ -48,14 +48,14 @@ impl Structure {
         }
     }
 
-    /// The structure of the next generation, equal except for its number.
+    /// Returns the structure of the next generation, which differs only in its number.
     pub(crate) fn next(&self) -> Self {
         Self { generation: self.generation + 1, joined: Vec::new(), reason: "", ..self.clone() }
     }
 
     fn member(&self, number: u8, role: Role) -> JobConfig {
         let ranks = |numbers: &[u8]| numbers.iter().map(|rank| Rank::new((*rank).into())).collect();
-        // A multicast address for each generation, as the controller does it.
+        // Each generation has its own multicast address, as with the real controller.
         let group = u8::try_from(self.generation).unwrap() + 6;
         JobConfig {
             name: "star".into(),
@@ -91,7 +91,7 @@ impl Structure {
         NodeId::new(SERVER_NODE + u16::from(self.server)).unwrap()
     }
 
-    /// The configuration of a worker.
+    /// Returns the configuration of a worker.
     pub(crate) fn worker(&self, rank: u8) -> JobConfig {
         let child = u8::try_from(self.ranks.iter().position(|other| *other == rank).unwrap()).unwrap();
         let hop = Hop { node: self.node(), egress_port: 0, aggregate: true, child, fan_in: self.fan_in() };
@@ -106,12 +106,12 @@ impl Structure {
         )
     }
 
-    /// The configuration of the server.
+    /// Returns the configuration of the server.
     pub(crate) fn server(&self) -> JobConfig {
         self.server_after(None)
     }
 
-    /// The configuration of a server that goes on where another one stopped.
+    /// Returns the configuration of a server that continues where another server stopped.
     pub(crate) fn server_after(&self, take_over: Option<TakeOver>) -> JobConfig {
         let path =
             |rank: &u8| DownPath { rank: Rank::new((*rank).into()), worker: host(*rank), hops: Vec::new() };
@@ -133,7 +133,7 @@ fn secret() -> JobSecret {
     JobSecret::new([1; JobSecret::BYTES])
 }
 
-/// The first configurations of all members: the workers', then the server's.
+/// Returns the first configurations of all workers, and of the server.
 pub(crate) fn configs(workers: u8, downlink: Downlink) -> (Vec<JobConfig>, JobConfig) {
     let first = Structure::first(workers, downlink);
     ((0..workers).map(|rank| first.worker(rank)).collect(), first.server())

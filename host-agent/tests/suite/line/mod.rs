@@ -1,4 +1,4 @@
-//! A TCP connection between a host and its controller that can be cut and stopped.
+//! A TCP connection between a host and its controller that a test can cut or stop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use tributary_transport::Remote;
 /// The state of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// It carries bytes.
+    /// The line carries bytes.
     Whole,
-    /// Connections are accepted, but nothing comes through, as with a controller that hangs.
+    /// The line accepts connections but carries no bytes, like a controller that hangs.
     Stopped,
-    /// All connections break, new ones at once.
+    /// All connections break, and new connections break immediately.
     Cut,
 }
 
@@ -31,12 +31,13 @@ pub(crate) struct Line {
 #[derive(Debug, Clone, Copy)]
 struct State {
     condition: Condition,
-    /// The number of cuts, so that a task that checks the line after its repair still notices the cut.
+    /// The number of cuts. A task that checks the line only after its repair notices the cut by this
+    /// number.
     cuts: usize,
 }
 
 impl Line {
-    /// A line to the server at this address.
+    /// Creates a line to the server at this address.
     pub(crate) async fn to(server: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -60,7 +61,8 @@ impl Line {
         });
     }
 
-    /// Sets the condition, and waits until a new connection is tried because an old one has become useless.
+    /// Sets the condition, and waits until a host opens a new connection because its old connection has
+    /// failed.
     pub(crate) async fn set_and_wait(&mut self, condition: Condition) {
         let before = *self.connections.borrow_and_update();
         self.set(condition);
@@ -89,7 +91,7 @@ async fn carry(client: TcpStream, server: Arc<str>, state: watch::Receiver<State
     }
 }
 
-/// Copies bytes in one direction until there are no more.
+/// Copies bytes in one direction until the sender has ended.
 async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut state: watch::Receiver<State>) {
     let mut bytes = vec![0; 1 << 16];
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
@@ -100,6 +102,6 @@ async fn copy(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut state: watch:
             return;
         }
     }
-    // Closes the other end of the connection, too.
+    // This also closes the other end of the connection.
     let _ = tokio::time::timeout(Duration::from_secs(1), to.shutdown()).await;
 }

@@ -14,7 +14,7 @@ use crate::star::{Hub, Meddle};
 
 const WORKERS: u8 = 2;
 
-/// The agents of two hosts, the server of their job, and a controller.
+/// The agents of two hosts, the server of their job, and a simulated controller.
 pub(crate) struct Hosts {
     pub(crate) folder: TempDir,
     pub(crate) directory: Directory,
@@ -33,7 +33,7 @@ impl Hosts {
         Self::start_with(limits, Downlink::Multicast, Box::new(|_, _| {})).await
     }
 
-    /// Starts agents with these limits on a network that does this to frames.
+    /// Starts agents with these limits on a network that applies `meddle` to frames.
     pub(crate) async fn start_with(limits: &Limits, downlink: Downlink, meddle: Meddle) -> Self {
         let (mut ports, hub) = Hub::with_ports(WORKERS, 0.0, meddle);
         let (worker_configs, server_config) = configs(WORKERS, downlink);
@@ -56,7 +56,7 @@ impl Hosts {
         Agent::connect(self.socket(rank)).await?.join("star", token.into()).await
     }
 
-    /// Waits until this rank's agent has sent something.
+    /// Waits until this rank's agent has sent a frame.
     pub(crate) async fn has_sent(&self, rank: usize) {
         let observer = self.agents[rank].observer();
         while observer.stats().iter().all(|job| job.stats.protocol.sent == 0) {
@@ -70,7 +70,7 @@ impl Hosts {
     }
 }
 
-/// Sums `values` with the other rank's.
+/// Sums `values` with the other rank's values.
 pub(crate) async fn sum(job: &mut Job, values: &[f32]) -> Result<Vec<f32>, ClientError> {
     let mut sums = values.to_vec();
     let runs = reduce(job, &mut sums, Operation::whole::<f32>()).await?;

@@ -23,7 +23,7 @@ impl Process {
         Ok(Self { training, gradient, parameters, step })
     }
 
-    /// Pushes a gradient that has this value everywhere.
+    /// Pushes a gradient whose elements all have this value.
     pub(crate) async fn push(&mut self, value: f32) -> Result<(), ClientError> {
         self.gradient.elements_mut::<f32>()?.fill(value);
         self.step = self.training.push(&mut self.gradient, &mut self.parameters).await?;

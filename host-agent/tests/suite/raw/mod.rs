@@ -1,4 +1,4 @@
-//! A process that talks to its agent without the client's checks.
+//! A process that uses its agent's API without the client's checks.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,21 +13,21 @@ use tributary_api::agent::{SegmentName, v1};
 use v1::agent_client::AgentClient;
 use v1::job_event::Event;
 
-/// A file in shared memory, removed when this is dropped.
+/// A file in shared memory. Dropping this value removes it.
 pub(crate) struct File {
     name: SegmentName,
     file: fs::File,
 }
 
 impl File {
-    /// A file with memory for all of its bytes.
+    /// Creates a file with memory for all of its bytes.
     pub(crate) fn of(bytes: u64) -> Self {
         let made = Self::sparse(0);
         fs::write(made.name.path(), vec![0; usize::try_from(bytes).unwrap()]).unwrap();
         made
     }
 
-    /// A file without any memory.
+    /// Creates a file without any memory.
     pub(crate) fn sparse(bytes: u64) -> Self {
         let name = SegmentName::new(rand::random());
         let file = fs::File::create_new(name.path()).unwrap();
@@ -62,17 +62,17 @@ impl Drop for File {
     }
 }
 
-/// One session, and its connection.
+/// A session and its connection.
 pub(crate) struct Process {
     client: AgentClient<Channel>,
     session: Vec<u8>,
-    /// The address of a training's server, and the connections that were made to it.
+    /// The listener of a training's silent server.
     server: TcpListener,
     connected: Vec<TcpStream>,
     _events: Events,
 }
 
-/// The stream that keeps the session alive.
+/// The stream of events, which keeps the session alive.
 #[allow(dead_code, reason = "to be held")]
 enum Events {
     Job(Streaming<v1::JobEvent>),
@@ -86,7 +86,7 @@ async fn connect(socket: &Path) -> Result<AgentClient<Channel>, Status> {
 }
 
 impl Process {
-    /// Takes part in the job "star".
+    /// Joins the job "star".
     pub(crate) async fn join(socket: &Path, token: &[u8]) -> Result<Self, Status> {
         let request = v1::OpenJobRequest { job: "star".into(), token: token.into(), ..Default::default() };
         Self::join_as(socket, request).await
@@ -101,7 +101,7 @@ impl Process {
         Ok(Self::new(client, started.session, server().await, Events::Job(events)))
     }
 
-    /// Opens a training with a server that takes connections and says nothing.
+    /// Opens a training with a server that accepts connections and sends nothing.
     pub(crate) async fn train(socket: &Path) -> Result<Self, Status> {
         Self::train_on(connect(socket).await?, server().await, v1::OpenTrainingRequest::default()).await
     }
@@ -115,7 +115,7 @@ impl Process {
         Self::train_on(self.client.clone(), server().await, v1::OpenTrainingRequest::default()).await
     }
 
-    /// Opens a training with these servers; the silent one unless any are given.
+    /// Opens a training with the servers in `request`, or with the silent server if there are none.
     async fn train_on(
         mut client: AgentClient<Channel>,
         server: TcpListener,
@@ -160,8 +160,8 @@ impl Process {
         one(self.client.clone(), request).await
     }
 
-    /// Reduces several ranges of a segment, each an offset and a count, in one stream; returns the
-    /// answers by request number.
+    /// Reduces several ranges of a segment in one stream. Each range is an offset and a count. Returns
+    /// the answers by request number.
     pub(crate) async fn reduce_all(
         &mut self,
         segment: u32,
@@ -175,7 +175,7 @@ impl Process {
         all(self.client.clone(), requests).await.unwrap()
     }
 
-    /// Reduces in the background.
+    /// Reduces in a background task.
     pub(crate) fn spawn_reduce(
         &self,
         segment: u32,
@@ -205,7 +205,7 @@ impl Process {
         Ok(self.client.begin_training(request).await?.into_inner())
     }
 
-    /// Begins the training in the background.
+    /// Begins the training in a background task.
     pub(crate) fn spawn_begin(&self, segment: u32, count: u64) -> JoinHandle<Result<v1::Step, Status>> {
         let parameters = Some(v1::Values { segment, offset: 0, count });
         let request = v1::BeginTrainingRequest { session: self.session.clone(), parameters };
@@ -213,8 +213,7 @@ impl Process {
         tokio::spawn(async move { Ok(client.begin_training(request).await?.into_inner()) })
     }
 
-    /// Begins the training, and returns once the agent waits for the silent server
-    /// (`None`), or with the refusal.
+    /// Begins the training. Returns `None` when the agent waits for the silent server, or the refusal.
     pub(crate) async fn begin_and_wait(&mut self, segment: u32, count: u64) -> Option<Status> {
         let parameters = Some(v1::Values { segment, offset: 0, count });
         let request = v1::BeginTrainingRequest { session: self.session.clone(), parameters };
@@ -228,7 +227,7 @@ impl Process {
     }
 }
 
-/// Makes an all-reduce in a stream of its own.
+/// Runs an all-reduce in its own stream.
 async fn one(
     client: AgentClient<Channel>,
     request: v1::AllReduceRequest,
@@ -236,7 +235,7 @@ async fn one(
     all(client, vec![request]).await?.remove(&0).unwrap()
 }
 
-/// The answers to the requests of one stream.
+/// Returns the answers to the requests of one stream.
 async fn all(
     mut client: AgentClient<Channel>,
     requests: Vec<v1::AllReduceRequest>,

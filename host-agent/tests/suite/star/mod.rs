@@ -1,5 +1,5 @@
-//! A job around one wire hub: every worker and the server have a link to it, and it forwards frames by
-//! their destination address. No switch aggregates, so the server waits for every worker itself.
+//! A job around a hub. Every worker and the server have a link to the hub, which forwards frames by
+//! their destination address. No switch aggregates, so the server itself waits for every worker.
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,8 +17,8 @@ use crate::job::{SERVER_NUMBER, configs};
 const FRAMES: Token = Token(0);
 const WAKE: Token = Token(1);
 
-/// Changes a frame in the hub.
-/// The first argument is the number of the link that it came from; the servers' are the last.
+/// A function that changes frames in the hub. The first argument is the number of the link from which
+/// the frame came. The servers' numbers are the last.
 pub(crate) type Meddle = Box<dyn FnMut(usize, &mut Vec<u8>) + Send>;
 
 /// A job with all of its agents. Dropping it stops them and the hub.
@@ -34,7 +34,7 @@ impl Star {
         Self::start_with(workers, downlink, loss, meddle, ServerAgent::start)
     }
 
-    /// Starts a star whose server is started by this function.
+    /// Starts a star, with a server that this function starts.
     pub(crate) fn start_with(
         workers: u8,
         downlink: Downlink,
@@ -53,7 +53,7 @@ impl Star {
         Self { workers, server, _hub: hub }
     }
 
-    /// Runs `task` on every worker at once, each on its own thread, and collects what they return.
+    /// Runs `task` on every worker at the same time, each on its own thread, and collects the results.
     pub(crate) fn on_every_worker<T: Send>(&self, task: impl Fn(usize, &WorkerAgent) -> T + Sync) -> Vec<T> {
         thread::scope(|scope| {
             let task = &task;
@@ -68,7 +68,7 @@ impl Star {
     }
 }
 
-/// The thread that forwards.
+/// The hub's thread, which forwards frames.
 pub(crate) struct Hub {
     plugs: Arc<Plugs>,
     thread: Option<JoinHandle<()>>,
@@ -76,7 +76,8 @@ pub(crate) struct Hub {
 
 /// The links of the hub.
 struct Plugs {
-    /// Each link with the number of its host: the workers' ranks, then the servers'.
+    /// Each link with the number of its host. The numbers of the workers are their ranks, and the servers
+    /// follow.
     links: Mutex<Vec<(usize, InProcessPort)>>,
     workers: u8,
     loss: f64,
@@ -86,13 +87,14 @@ struct Plugs {
 }
 
 impl Hub {
-    /// A hub, and the other ends of its links: the workers' in rank order, then the server's.
+    /// Starts a hub. Returns the other ends of its links, first the workers' in rank order and then the
+    /// server's, and the hub.
     pub(crate) fn with_ports(workers: u8, loss: f64, meddle: Meddle) -> (Vec<InProcessPort>, Self) {
         let hub = Self::start(workers, loss, meddle);
         ((0..=workers).map(|number| hub.plugs.open(number.into())).collect(), hub)
     }
 
-    /// A hub without links.
+    /// Starts a hub without links.
     pub(crate) fn start(workers: u8, loss: f64, meddle: Meddle) -> Self {
         let poll = Poll::new().unwrap();
         let plugs = Arc::new(Plugs {
@@ -108,8 +110,8 @@ impl Hub {
         Self { plugs, thread: Some(thread) }
     }
 
-    /// Opens links of this host, for one job after another.
-    /// As with an interface's sockets, all of them get the frames that are sent to the host.
+    /// Returns a function that opens links of this host, for one job after another. As with an
+    /// interface's sockets, all links get the frames that are sent to the host.
     pub(crate) fn opener(&self, number: u8) -> OpenPort {
         let plugs = Arc::clone(&self.plugs);
         Arc::new(move || Ok(Box::new(plugs.open(number.into()))))
@@ -131,7 +133,7 @@ impl Plugs {
         let (host, mut hub, _) = link(&config).unwrap();
         hub.register(&self.registry, FRAMES).unwrap();
         self.links.lock().unwrap().push((number, hub));
-        // Once the hub has looked at the new link, its frames wake it.
+        // After the hub has checked the new link, the link's frames wake it.
         self.waker.wake().unwrap();
         host
     }
@@ -157,7 +159,7 @@ impl Plugs {
         }
     }
 
-    /// Frames for a host that does not exist are lost.
+    /// Delivers a frame to its destination. Frames for a host that does not exist are lost.
     fn deliver(&self, links: &mut [(usize, InProcessPort)], from: usize, frame: &[u8]) {
         let goes_to: Box<dyn Fn(usize) -> bool> = match frame[..6] {
             [2, 0, 0, 0, 1, number] => {

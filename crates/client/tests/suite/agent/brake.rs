@@ -1,4 +1,4 @@
-//! Connections that can be made to stand still, as those of a stopped process do.
+//! Connections that a test can stop, like the connections of a stopped process.
 
 use std::io;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tonic::transport::server::{Connected, UdsConnectInfo};
 
-/// While it is on, nothing is read from its connections, and nothing written to them.
+/// While the brake is on, nothing is read from its connections or written to them.
 #[derive(Default)]
 pub(crate) struct Brake(Mutex<State>);
 
@@ -26,7 +26,7 @@ impl Brake {
         state.waiting.drain(..).for_each(Waker::wake);
     }
 
-    /// Puts a connection under this brake.
+    /// Attaches a connection to this brake.
     pub(crate) fn on(self: &Arc<Self>, stream: io::Result<UnixStream>) -> io::Result<Braked> {
         Ok(Braked { stream: stream?, brake: Arc::clone(self) })
     }

@@ -1,5 +1,5 @@
-//! A test's own agent, behind a real socket: it has one job, and its sums are this
-//! process's own contribution.
+//! A simulated agent behind a real socket. It has one job, and its sums are this process's own
+//! contribution.
 
 mod brake;
 
@@ -31,15 +31,15 @@ pub(crate) struct Agent {
 /// State that a test and its agent share.
 #[derive(Default)]
 struct Shared {
-    /// True if the agent withholds sums.
+    /// True while the agent withholds sums.
     holds_sums: watch::Sender<bool>,
-    /// True once the process has left the job.
+    /// True if the process has left the job.
     is_left: watch::Sender<bool>,
 }
 
 #[allow(dead_code, reason = "each test has its own idea of an agent")]
 impl Agent {
-    /// Starts an agent whose sums claim these numbers of contributors, one after another.
+    /// Starts an agent whose sums state these numbers of contributors, one after another.
     pub(crate) async fn start(contributors: [u32; 2]) -> Self {
         let (folder, brake, shared) = (tempfile::tempdir().unwrap(), Arc::default(), Arc::default());
         let agent = Self { folder, brake, shared };
@@ -51,22 +51,22 @@ impl Agent {
         agent
     }
 
-    /// Stops it, as SIGSTOP would.
+    /// Stops the agent, as SIGSTOP would.
     pub(crate) fn stop(&self) {
         self.brake.set(true);
     }
 
-    /// Lets it go on after it was stopped.
+    /// Lets the agent continue after it was stopped.
     pub(crate) fn go_on(&self) {
         self.brake.set(false);
     }
 
-    /// Keeps sums back, or not any more. The agent answers all the same.
+    /// Withholds sums if `holds` is true. The agent still answers other requests.
     pub(crate) fn hold_sums(&self, holds: bool) {
         self.shared.holds_sums.send_replace(holds);
     }
 
-    /// Returns once the agent has noticed that the process has left the job.
+    /// Waits until the agent has noticed that the process has left the job.
     pub(crate) async fn is_left(&self) {
         self.shared.is_left.subscribe().wait_for(|left| *left).await.unwrap();
     }
@@ -122,10 +122,11 @@ impl Calls for Service {
         let mut holds_sums = self.shared.holds_sums.subscribe();
         tokio::spawn(async move {
             let mut number = 0..;
-            // The process may break the stream off.
+            // The process may cancel the stream.
             while let Ok(Some(request)) = requests.message().await {
                 holds_sums.wait_for(|holds| !holds).await.unwrap();
-                // All but the last element over all members: one element without some of them is enough.
+                // All elements except the last are over all members, because one element without some members must be
+                // enough for an error.
                 let run = |elements, contributors| v1::Run { elements, weight: contributors, contributors };
                 let runs = vec![run(request.count - 1, MEMBERS), run(1, contributors.next().unwrap())];
                 let (ranks, request) = ((0..MEMBERS).collect(), number.next().unwrap());
@@ -174,7 +175,7 @@ impl Calls for Service {
         Ok(Response::new(v1::Step::default()))
     }
 
-    /// Other workers are waited for as long as sums are held.
+    /// A step waits for other workers while the agent withholds sums.
     async fn push_gradient(&self, _: Request<v1::PushGradientRequest>) -> Answer<v1::Step> {
         let mut holds_sums = self.shared.holds_sums.subscribe();
         holds_sums.wait_for(|holds| !holds).await.map_err(|_| Status::internal("the test is over"))?;
