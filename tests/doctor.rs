@@ -81,7 +81,8 @@ impl<'a> Doctor<'a> {
         }
     }
 
-    /// Waits until the doctor finds nothing, except findings with the codes in `news`, which stay for some time.
+    /// Waits until the doctor finds nothing, except findings with the codes in `news`, which stay for some
+    /// time.
     fn finds_nothing_but(&self, news: &[&str]) {
         let deadline = Instant::now() + PATIENCE;
         loop {

@@ -43,7 +43,7 @@ fn a_reader_that_stops_is_no_error_and_a_full_disk_is_one_without_a_panic() {
     for arguments in commands_that_print(&controller.api) {
         terminal::assert_survives_lost_output(TRIBUTARY, &arguments);
     }
-    // A command also ends normally if its error message cannot be written.
+    // If a command cannot write its error message, it still exits with status 1.
     let missing = Command::new(env!("CARGO_BIN_EXE_tributary"))
         .args(["plan", "/no/such/file"])
         .stderr(File::create("/dev/full").unwrap())

@@ -226,7 +226,7 @@ impl Running {
     /// Completes updates of workers 0 and 1 without worker 2. Worker 2 is computing, because the test does
     /// not call its client.
     ///
-    /// The slow worker uses up the slack.
+    /// The slow worker's gradient uses up the slack, so the policy does not wait for worker 2.
     async fn without_worker_2(&mut self) {
         let busy = |view: &View| [0, 1].map(|worker| view.stats()[0].1.workers[&worker].busy);
         let (view, before) = (self.views[0].clone(), busy(&self.views[0]));

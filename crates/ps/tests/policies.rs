@@ -146,7 +146,8 @@ proptest! {
         prop_assert!(waited || !steady);
     }
 
-    /// If another server has released a worker, the policy releases it at once, and uses all its gradients.
+    /// If another server has released a worker, the policy releases it at once, and loses none of its
+    /// gradients.
     #[test]
     fn an_urged_worker_of_the_group_goes_on(speeds in speeds(), urge_every in 1usize..20) {
         let mut policy = A2s::new(EPOCH, A2s::DEFAULT_SLACK, Spread::Total);

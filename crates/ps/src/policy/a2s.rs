@@ -21,11 +21,13 @@ pub enum Spread {
 ///
 /// The policy ranks the workers whenever every worker has finished another epoch since the last
 /// ranking. It then dissolves the synchronous group and forms a new one of the s fastest workers. Here
-/// s is the number of epochs that the fastest worker is ahead of the slowest; no group is
-/// formed if s is 0 or 1. The publication states two rules: rank when every worker has finished another
-/// epoch and the group is empty, and dissolve the group when all workers have finished another epoch.
-/// After the second rule the group is empty, so both rules apply at the same moment. The workers stay
-/// asynchronous only if no group is formed.
+/// s is the number of epochs that the fastest worker is ahead of the slowest. If s is 0 or 1, the
+/// policy forms no group.
+///
+/// The publication states two rules: rank when every worker has finished another epoch and the group is
+/// empty, and dissolve the group when all workers have finished another epoch. After the second rule
+/// the group is empty, so both rules apply at the same moment. The workers stay asynchronous only if
+/// the policy forms no group.
 ///
 /// As long as the workers' speeds differ, the lead of the fastest worker grows. In the end the group
 /// contains all workers except the slowest, which wait for each other as under BSP. Therefore the lead
