@@ -1,4 +1,4 @@
-//! The worker's side.
+//! The client of a parameter server, which a worker uses to join a job and to push its gradients.
 //!
 //! ```no_run
 //! # async fn train(gradient: impl Fn(&[f32], u64) -> Vec<f32>) -> Result<(), Box<dyn std::error::Error>> {

@@ -7,8 +7,8 @@
 //! | 4 | CRC-32 of what follows, little-endian |
 //! | rest | [`Snapshot`] in postcard's format |
 //!
-//! A file is written beside the old one, synced, and renamed over it, so that after a crash there is either
-//! the old one or the new one.
+//! The server writes a new file beside the old one, syncs it, and renames it over the old one. So a crash leaves
+//! either the old file or the new one.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};

@@ -31,7 +31,7 @@ pub use workers::{threads_of_a_rank, worker_command};
 /// The default name of a lab.
 pub(crate) const DEFAULT_NAME: &str = "lab";
 
-/// The error of a command that a signal has stopped.
+/// Returns the error of a command that a signal has stopped.
 pub fn interrupted() -> anyhow::Error {
     anyhow!("stopped by a signal")
 }
