@@ -1,5 +1,5 @@
-//! `tributary-bench`: the protocol under loss on a virtual clock, and an all-reduce compared with
-//! others' on real sockets.
+//! Tests of `tributary-bench`: the protocol under loss on a virtual clock, and all-reduces of several
+//! programs on real sockets.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 use tributary_testkit::binary::{BENCH, stderr};
 use tributary_testkit::{labs, terminal};
 
-/// Small, and over links as fast as this machine.
+/// Options of a small all-reduce over fast links.
 const QUICK: [&str; 6] = ["allreduce", "--rate", "1gbit", "--size", "64KiB", "--json"];
 
 const SHORT: [&str; 8] = ["simulate", "--json", "--size", "512KiB", "--loss", "0,0.02", "--seeds", "2"];
@@ -32,18 +32,18 @@ fn losses_cost_time_and_bytes_and_the_same_ones_each_time() {
 fn a_lossless_fabric_is_as_fast_as_its_links() {
     let rows = BENCH.json(&SHORT);
     let to_ideal = rows[0]["to_ideal"].as_f64().unwrap();
-    // Headers take 7 %, and the first slice needs a round trip.
+    // Headers add 7 %, and the first slice needs a round trip.
     assert!((1.07..1.3).contains(&to_ideal), "{to_ideal}");
 }
 
-/// Small enough for a build without optimisation.
+/// Options of studies that are small enough for a build without optimisation.
 const SMALL: [&str; 9] =
     ["scale", "--studies", "congestion,failures", "--seeds", "1", "--iterations", "1", "--size", "10MB"];
 
 #[test]
 fn a_cluster_is_studied_and_drawn_and_the_same_each_time() {
     let folder = tempfile::tempdir().unwrap();
-    // Neither of the two folders exists yet.
+    // The folder and its parent do not exist yet.
     let plotted = folder.path().join("results/scale");
     let plots = ["--json", "--plots", plotted.to_str().unwrap()];
     let report = BENCH.json(&[&SMALL[..], &plots].concat());
@@ -87,7 +87,7 @@ fn impossible_options_are_refused() {
     BENCH.refused(&["simulate", "--window", "3"], 2, &["--window", "power of two"]);
 }
 
-/// The row of a contender at a loss rate.
+/// Returns the row of a contender at a loss rate.
 fn row<'a>(report: &'a Value, contender: &str, loss: f64) -> &'a Value {
     let mut rows = report["rows"].as_array().unwrap().iter();
     rows.find(|row| row["contender"] == contender && row["loss"] == loss).unwrap()
@@ -101,7 +101,7 @@ fn start_command(arguments: &[&str]) -> Child {
     BENCH.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The prefix of its labs' names.
+/// Returns the prefix of the names of a bench's labs.
 fn labs_of(bench: &Child) -> String {
     format!("bench-{}-", bench.id())
 }
@@ -115,7 +115,7 @@ fn an_agents_time_and_frames_are_told_at_both_widths_and_nothing_stays() {
     let bench = start_command(&[&["agent"], &small[..]].concat());
     let labs = labs_of(&bench);
     let output = bench.wait_with_output().unwrap();
-    // It fails at the first wrong sum.
+    // The bench fails at the first wrong sum.
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(labs::traces(&labs), Vec::<String>::new());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -124,8 +124,8 @@ fn an_agents_time_and_frames_are_told_at_both_widths_and_nothing_stays() {
     for (case, values) in cases.iter().zip([256, 2048]) {
         assert_eq!(case["values"], values);
         let median = |figure: &str| case[figure]["median"].as_f64().unwrap();
-        // Each slice goes up once and down once; retransmits come on top. Up to 32 slices are one frame for the
-        // kernel.
+        // Each slice is sent up once and down once, and retransmits add to this. The kernel counts up to 32
+        // slices as one frame.
         let slices = f64::from(1 << 30) / f64::from(values * 4);
         assert!(median("frames_per_gib") >= 2.0 * slices / 32.0, "{case}");
         assert!(median("bytes_per_gib") >= 2.0 * f64::from(1 << 30), "{case}");
@@ -146,8 +146,8 @@ fn an_all_reduce_is_compared_with_the_server_alone_and_nothing_stays() {
     assert!(output.status.success(), "{}", stderr(&output));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&report["topology"], &report["workers"]), (&"three-tier-8".into(), &8.into()));
-    // The fabric sends the sum of the contributions over the server's link, while the server alone needs every single
-    // one there. Retransmits come on top; how many depends on how busy the machine is.
+    // With the fabric, the server's link carries the sum of the contributions; with the server alone, it
+    // carries every contribution. Retransmits add to this, depending on the load of the machine.
     let load = |contender| row(&report, contender, 0.0)["link_load"].as_f64().unwrap();
     assert!(load("ours") >= 1.0, "{report}");
     assert!(load("server") >= 8.0, "{report}");
@@ -158,7 +158,7 @@ fn an_all_reduce_is_compared_with_the_server_alone_and_nothing_stays() {
     assert!(fs::read_to_string(folder.path().join("allreduce.svg")).unwrap().contains("server alone"));
     match fs::read(folder.path().join("allreduce.png")) {
         Ok(png) => assert!(png.starts_with(b"\x89PNG")),
-        // The picture needs fonts, which a machine without a desktop may not have.
+        // The picture needs fonts, which may be missing on a machine without a desktop.
         Err(_) => assert!(stderr(&output).contains("fonts-dejavu-core"), "{}", stderr(&output)),
     }
     assert_eq!(labs::traces(&labs), Vec::<String>::new());
@@ -169,7 +169,7 @@ fn many_tensors_are_compared_with_one_and_nothing_stays() {
     if !labs::can_be_made() {
         return;
     }
-    // Times are not checked here: other tests may be running.
+    // Times are not checked here, because other tests may be running.
     let options = ["overlap", "--size", "64KiB", "--tensors", "8", "--rounds", "1", "--json"];
     let bench = start_command(&options);
     let labs = labs_of(&bench);
@@ -192,7 +192,7 @@ fn a_comparison_that_is_stopped_leaves_nothing() {
     }
     let mut bench = start(&["--rounds", "100000", "--loss", "0", "--contenders", "leaf,server"]);
     let mut lines = BufReader::new(bench.stderr.take().unwrap()).lines();
-    // Both networks are up, and the next round is under way.
+    // Both networks are up, and the next round is in progress.
     assert!(lines.any(|line| line.unwrap().contains("round 2 of 100000: server alone")));
     kill_process(Pid::from_child(&bench), Signal::INT).unwrap();
     let said = lines.map(Result::unwrap).last().unwrap_or_default();

@@ -1,5 +1,6 @@
-//! `tributary-bench switch` and `forwarding`: a switch between real interfaces under load.
-//! Needs root and the tools of a network; says so where they are missing.
+//! Tests of `tributary-bench switch` and `forwarding`, which measure a switch between real interfaces
+//! under load. They need root and network tools; if these are missing, the tests print that they are
+//! skipped.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -12,10 +13,10 @@ use tributary_testkit::binary::{BENCH, TRIBUTARY, stderr};
 use tributary_testkit::labs;
 use tributary_testkit::user::User;
 
-/// Anything that takes longer has a defect.
+/// The longest time for any step. A step that needs longer has a defect.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Starts a bench without BMv2, which few machines have.
+/// Starts a bench with these switches. BMv2 is left out, because few machines have it.
 fn start(bench: &str, switches: &str, options: &[&str]) -> Child {
     BENCH
         .command(&[bench, "--json", "--window", "16", "--switch", switches])
@@ -26,17 +27,18 @@ fn start(bench: &str, switches: &str, options: &[&str]) -> Child {
         .unwrap()
 }
 
-/// The name of its lab.
+/// Returns the name of the bench's lab.
 fn lab(bench: &str, process: &Child) -> String {
     format!("bench-{bench}-{}", process.id())
 }
 
-/// The report of a bench of two runs of `seconds` each; checks that nothing of it is left behind.
+/// Returns the report of a bench with two runs of `seconds` each. Checks that the bench leaves nothing
+/// behind.
 fn measured(bench: &str, switch: &str, seconds: f64) -> Value {
     let process = start(bench, switch, &["--runs", "2", "--seconds", &seconds.to_string()]);
     let lab = lab(bench, &process);
     let output = process.wait_with_output().unwrap();
-    // It fails at the first wrong sum or packet.
+    // The bench fails at the first wrong sum or packet.
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(labs::traces(&lab), Vec::<String>::new());
     serde_json::from_slice(&output.stdout).unwrap()
@@ -50,9 +52,9 @@ fn runs(case: &Value) -> &Vec<Value> {
     case["runs"].as_array().unwrap()
 }
 
-/// Checks that whatever comes out is right, and that the report says so; returns its cases.
+/// Checks that all results are correct, and that the report says so; returns the report's cases.
 fn everything_is_right(bench: &str, switch: &str) -> Vec<Value> {
-    // On a very busy machine the shortest runs get nothing done.
+    // On a very busy machine, the shortest runs complete no work, so longer ones follow.
     let report = [0.3, 3.0, 30.0, 300.0]
         .into_iter()
         .map(|seconds| measured(bench, switch, seconds))
@@ -72,7 +74,7 @@ fn everything_is_right(bench: &str, switch: &str) -> Vec<Value> {
     cases(&report).clone()
 }
 
-/// Checks that all sums of one switch are right at both widths.
+/// Checks that all sums of a switch are correct at both widths.
 fn every_sum_is_right(switch: &str) {
     if !labs::can_be_made() {
         return;
@@ -117,7 +119,7 @@ fn a_bench_that_is_stopped_leaves_nothing() {
     let bench = start("switch", "softswitch", &["--seconds", "1000"]);
     let lab = lab("switch", &bench);
     let deadline = Instant::now() + PATIENCE;
-    // Its log exists once the switch has been started.
+    // The log exists as soon as the switch has been started.
     while !std::path::Path::new("/run/tributary/lab").join(&lab).join("switch.log").exists() {
         assert!(Instant::now() < deadline, "the switch is not started");
     }
@@ -145,7 +147,7 @@ fn impossible_options_are_refused() {
     }
 }
 
-/// The kernel gives only root buffers as large as it likes.
+/// The kernel limits the size of an ordinary user's buffers.
 #[test]
 fn an_ordinary_user_measures_the_bare_loop() {
     let Some(user) = User::new(&[TRIBUTARY, BENCH]) else { return };

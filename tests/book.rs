@@ -1,4 +1,4 @@
-//! Every page of the documentation is in the book, and in the book there is nothing else.
+//! Checks that the book contains every page of the documentation, and no other page.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The pages below a folder, by their path from `docs/`.
+/// Collects the pages below a folder, by their paths relative to `docs/`.
 fn pages(docs: &Path, folder: &Path, found: &mut BTreeSet<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        // What is still being measured begins with a dot.
+        // Names of results that are still being measured begin with a dot.
         let is_hidden = path.file_name().unwrap().to_string_lossy().starts_with('.');
         if path.is_dir() && !is_hidden {
             pages(docs, &path, found);

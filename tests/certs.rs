@@ -1,5 +1,5 @@
-//! `tributary certs`: a CA and its certificates, as files.
-//! Their use is tested in tests/daemons.rs and tests/tls.rs.
+//! Tests of `tributary certs`: a CA and its certificates as files. tests/daemons.rs and tests/tls.rs
+//! test their use.
 
 #![allow(clippy::unwrap_used)]
 

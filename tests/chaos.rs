@@ -1,5 +1,6 @@
-//! `tributary-bench chaos`: a fabric that is disturbed while a training runs on it.
-//! Needs root, to look at labs from outside, and network tools; says so if they are missing.
+//! Tests of `tributary-bench chaos`, which disturbs a fabric while a training runs on it. They need
+//! root, to inspect labs from outside, and network tools. If these are missing, the tests print that
+//! they are skipped.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +17,8 @@ fn chaos_hits_what_it_says_checks_every_sum_and_leaves_nothing() {
     let Some(name) = TestLab::new("chaos") else { return };
     let hits = ["--only", "leaf,link,interface", "--kills", "3", "--outage", "0.05..0.1", "--foreign"];
     let chaos = ["chaos", TWO_WORKERS, "--name", &name.0, "--no-rates", "--size", "64KiB", "--json"];
-    // Whether a member is back in time, and so the exit status, depends on the machine, too.
+    // The machine also determines if a member is back in time, and thus the exit status, so the status is
+    // not checked.
     let output = BENCH.run(&[&chaos[..], &hits].concat());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&report["kills"], &report["wrong"]), (&3.into(), &0.into()), "{report}: {}", stderr(&output));
@@ -26,7 +28,7 @@ fn chaos_hits_what_it_says_checks_every_sum_and_leaves_nothing() {
     let foreign = |what: &str| report["foreign"][what].as_u64().unwrap();
     assert!(foreign("damaged") == 0 && foreign("received") > 0, "{report}");
     assert!(foreign("received") <= foreign("sent"), "{report}");
-    // No member can continue without the only switch: all are hit, and come back.
+    // No member can continue without the only switch, so all members are affected, and all come back.
     assert!(report["by_kind"]["leaf"]["pauses_s"]["median"].is_null());
     assert!(report["by_kind"]["leaf"]["back_s"]["median"].as_f64() > Some(0.0));
     name.is_gone();

@@ -1,4 +1,4 @@
-//! Settings of daemons, from flags and files, as far as they need no root.
+//! Tests of daemons' settings from options and files, as far as they do not need root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -38,7 +38,7 @@ fn a_file_is_read_flags_win_and_unknown_keys_are_refused() {
     refused(&["switch", "--config", "no-such-file.toml"], 1, &["no-such-file.toml"]);
 }
 
-/// A daemon's options are in several groups, and a file may have all of them.
+/// A daemon has several groups of options, and a file may contain options of all groups.
 #[test]
 fn an_unknown_key_is_told_all_that_there_are() {
     let folder = tempfile::tempdir().unwrap();
@@ -85,7 +85,7 @@ fn an_environment_that_wins_over_the_file_is_named() {
         said.contains("TRIBUTARY_TLS_CERT in the environment wins over tls-cert in deploy/config"),
         "{said}"
     );
-    // An option is meant, and so is what is the same in both.
+    // A value on the command line, or an equal value in both places, causes no warning.
     for said in [
         run(&operator, &["--tls-cert", "w0.crt"]),
         run(&[("TRIBUTARY_TLS_CERT", "/etc/tributary/tls/w0.crt")], &[]),
@@ -144,7 +144,7 @@ fn half_of_what_tls_needs_is_refused() {
     refused(&["jobs", "list", "--controller", "nowhere"], 1, &["nowhere", "HOST:PORT"]);
 }
 
-/// A controller that keeps its jobs in a folder, started by a shell that runs `first` before it.
+/// Returns a controller that keeps its jobs in a folder. A shell starts it after running `first`.
 fn controller(folder: &Path, first: &str) -> Command {
     let topology = root().join("topologies/two-workers.toml");
     let options = "--listen 127.0.0.1:0 --switch leaf=127.0.0.1:1";

@@ -1,5 +1,5 @@
-//! The daemons in network namespaces with veth interfaces, as on real hosts.
-//! Needs root; says so if it is missing.
+//! Tests of the daemons in network namespaces with veth interfaces, as on real hosts. They need root;
+//! without root, they print that they are skipped.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -14,7 +14,7 @@ use tributary_testkit::network::{Daemon, METRICS, Network};
 
 const TOPOLOGY: &str = "two-workers.toml";
 
-/// Checks that every rank checked every sum and found it right.
+/// Checks that every rank checked every sum, and that all sums were correct.
 fn assert_all_right(outputs: &[Output]) -> Vec<Value> {
     let report = |output: &Output| {
         assert!(output.status.success(), "{}", stderr(output));
@@ -32,7 +32,7 @@ fn assert_clean_end(daemons: impl IntoIterator<Item = Daemon>) {
     }
 }
 
-/// Ends a job as its owner does; its server must end by itself.
+/// Ends a job as its owner does, and checks that its server then ends by itself.
 fn end_job(network: &Network, job: &str, server: Daemon) {
     network.ask(&["jobs", "end", job, "--token-file", &network.token(job)]);
     let (status, log) = server.end();
@@ -42,7 +42,7 @@ fn end_job(network: &Network, job: &str, server: Daemon) {
 #[test]
 fn an_all_reduce_over_real_interfaces_is_right_and_leaves_nothing_behind() {
     let Some(network) = Network::up("reduce", TOPOLOGY) else { return };
-    // Twice: anything that one run leaves behind would be in the way of the next.
+    // The second run fails if the first one has left anything behind.
     for run in 0..2 {
         let switches = network.start_switches();
         let controller = Daemon::start(network.controller_command());
@@ -102,7 +102,7 @@ fn whoever_goes_is_noticed_and_the_others_go_on() {
     end_job(&network, "agent-stopped", server);
     assert_failed(clients, "agent-stopped");
 
-    // A worker's host takes the server's place, and the switch continues aggregating.
+    // A worker's host replaces the server, and the switch continues to aggregate.
     let (server, clients) = network.start_endless_job("server-stopped");
     assert_clean_end([server]);
     network.wait_for_change("server-stopped", "server ps is gone");
@@ -111,7 +111,7 @@ fn whoever_goes_is_noticed_and_the_others_go_on() {
     network.ask(&["jobs", "end", "server-stopped", "--token-file", &network.token("server-stopped")]);
     assert_failed(clients, "server-stopped");
 
-    // The agents still work after all of this.
+    // The agents still work after all these failures.
     network.create_job("last");
     let _server = Daemon::start(network.server_command("last"));
     assert_all_right(&network.allreduce("last", &["--size", "4KiB", "--iterations", "2"]));
@@ -151,8 +151,8 @@ fn a_job_without_slots_waits_for_them_and_says_so() {
     assert!(status.success(), "{log}");
     assert_eq!(network.job("second").0, "created");
 
-    // When the controller stops, a waiting client reports the controller's address, and that the job stays in the
-    // queue.
+    // When the controller stops, a waiting client reports the controller's address, and that the job stays
+    // in the queue.
     let mut third = Daemon::spawn(create("third", &[]));
     third.wait_for_line("job third waits for slots");
     let (status, log) = controller.terminate();
@@ -174,7 +174,7 @@ fn what_cannot_work_is_refused_clearly() {
     let reduce = |job: &str| network.allreduce_command("w0", job, &[]).output().unwrap();
     assert_refused(&reduce("nobody"), &["no controller at"]);
 
-    // Without its switch the controller still works, and every view says what is away.
+    // Without its switch, the controller continues, and every view reports the unreachable switch.
     let _controller = Daemon::start(network.controller_command());
     network.wait_for_switch("leaf", "away");
     assert_eq!(network.ask(&["jobs", "list"])["switches_away"][0]["name"], "leaf");
@@ -227,7 +227,8 @@ fn a_tree_of_seven_switches_sends_the_server_each_value_once() {
     let counters = network.ask(&["counters", "--switch", "root"]);
     let root = &counters["switches"][0];
     let bytes = |kind: &str| root["ports"]["1"][kind]["bytes"].as_f64().unwrap() / f64::from(2 << 20);
-    // At least, since a slow machine retransmits some. Each of its two children still counts once for each slice.
+    // The counts are lower bounds, because a slow machine retransmits slices. Each of the switch's two
+    // children still counts once for each slice.
     assert!(bytes("egress") >= 1.0 && bytes("ingress") >= 1.0, "{counters}");
     let packets = |reason: &str| root["jobs"]["tree"][reason]["packets"].as_u64().unwrap();
     assert!(packets("completed") >= 2 * 1024, "{counters}");
@@ -249,7 +250,7 @@ fn a_fabric_aggregates_quantised_gradients() {
         let quantised = assert_all_right(&network.allreduce("levels", &codec));
         let number = |report: &Value, key: &str| report[key].as_f64().unwrap();
         for (plain, quantised) in plain.iter().zip(&quantised) {
-            // Two workers' levels take 5 bits, so six values travel in an integer, and the sketch is 8 KiB.
+            // The levels of two workers need 5 bits, so one integer carries six values. The sketch has 8 KiB.
             assert!(number(plain, "bytes_sent") > 5.5 * number(quantised, "bytes_sent"), "{quantised}");
             assert!(number(plain, "slices") > 5.0 * number(quantised, "slices"), "{plain} {quantised}");
             let error = number(quantised, "error_of_sum");
@@ -281,9 +282,9 @@ fn what_goes_on_can_be_watched() {
     let mut looks = BufReader::new(watch.stdout.take().unwrap()).lines();
     let mut look = || serde_json::from_str::<Value>(&looks.next().unwrap().unwrap()).unwrap();
     assert!(look().get("per_second").is_none());
-    // 64 slices of 256 values; exponents and sums; once.
+    // The operation has 64 slices of 256 values, with one iteration of MAX and SUM slices.
     assert_all_right(&network.allreduce("seen", &["--size", "64KiB", "--iterations", "1"]));
-    // Looks are a second apart; one of them sees it.
+    // Readings are one second apart, and one of them shows the growth.
     while look()["per_second"][0]["jobs"]["seen"]["completed"]["packets"].as_f64().unwrap() == 0.0 {}
     watch.kill().unwrap();
     watch.wait().unwrap();
@@ -308,7 +309,7 @@ fn what_goes_on_can_be_watched() {
     assert!(jobs["jobs"][0]["slices_completed"].as_u64().unwrap() >= 65, "{jobs}");
 }
 
-/// Checks that they have failed, and that one of them has said `words`.
+/// Checks that the daemons have failed, and that the log of one of them contains `words`.
 fn assert_failed(daemons: impl IntoIterator<Item = Daemon>, words: &str) {
     let mut said = String::new();
     for daemon in daemons {
@@ -326,7 +327,7 @@ fn each_daemon_ends_cleanly_in_the_middle_of_all_reduces_and_works_again() {
     let controller = Daemon::start(network.controller_command());
     let mut agents = network.start_agents();
 
-    // Members of a job go on while the controller is away, and the next controller takes the job up.
+    // Members of a job continue while the controller is down, and the next controller continues the job.
     let (server, clients) = network.start_endless_job("controller-ends");
     let before = network.progress("controller-ends");
     assert_clean_end([controller]);
@@ -345,7 +346,7 @@ fn each_daemon_ends_cleanly_in_the_middle_of_all_reduces_and_works_again() {
     end_job(&network, "agent-ends", server);
     assert_failed(clients, "agent-ends");
 
-    // A switch has nothing that cannot be rebuilt: the job waits for the next one and continues.
+    // A switch has no state that cannot be restored. The job waits for the next switch and continues.
     let (server, clients) = network.start_endless_job("switch-ends");
     assert_clean_end(switches.pop());
     switches.push(Daemon::start(network.switch_command("leaf")));

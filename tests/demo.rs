@@ -1,4 +1,4 @@
-//! `tributary demo`: real training over the real P4 program, in every mode.
+//! Tests of `tributary demo` with real training over the real P4 program, in every mode.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -14,7 +14,7 @@ use tributary_testkit::root;
 /// Time that a demo may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Runs the demo for a few rounds.
+/// Runs the demo for a few rounds, and returns its report.
 fn demo(options: &[&str]) -> Value {
     let short = ["demo", "--json", "--rounds", "3"];
     json(&[&short, options].concat())
@@ -53,7 +53,8 @@ fn every_level_of_the_tree_divides_what_reaches_the_server() {
         assert_every_slot_is_released(&report);
         report
     });
-    // Bytes would show the same if nothing were retransmitted, but on a busy machine a timeout may be too short.
+    // Contributions are compared, because the numbers of bytes would differ if a busy machine retransmits
+    // slices.
     let aggregated = |report| number(report, "/server/contributions");
     assert_eq!(aggregated(&none), 8.0 * aggregated(&tree));
     assert_eq!(aggregated(&leaf), 4.0 * aggregated(&tree));
@@ -92,8 +93,7 @@ fn losses_on_every_link_change_no_sum() {
     assert_sums_are_right(&demo(&["--loss", "0.05", "--aggregation", "none"]));
 }
 
-/// Runs the program for Tofino, behind the shim that lets the embedded switch run it:
-/// slices of 32 values.
+/// Runs the program for Tofino with slices of 32 values. A shim allows the embedded switch to run it.
 #[test]
 fn training_over_tofinos_controls_is_right_too() {
     let tofino = ["--pipeline", "p4/build/tna-32"];

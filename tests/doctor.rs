@@ -1,5 +1,6 @@
-//! `tributary doctor` on daemons in a lab: it finds what is broken on purpose and says what to do about
-//! it, and finds nothing where nothing is wrong. Needs root; says so if it is missing.
+//! Tests of `tributary doctor` on daemons in a lab. It must find each fault that a test causes, give
+//! advice, and find nothing in a healthy fabric. They need root; without root, they print that they are
+//! skipped.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -28,10 +29,10 @@ use tributary_testkit::network::{Daemon, METRICS, Network};
 use tributary_testkit::root;
 
 const TOPOLOGY: &str = "two-workers.toml";
-/// A fault shows within this time, or never.
+/// The longest wait for a finding.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A doctor of one fabric.
+/// A doctor that checks one fabric.
 struct Doctor<'a> {
     network: &'a Network,
     options: Vec<String>,
@@ -62,8 +63,7 @@ impl<'a> Doctor<'a> {
         findings
     }
 
-    /// Waits for a finding with this code, and these words about it, and returns it.
-    /// Its advice has to contain `fix`.
+    /// Waits for a finding with this code and these words, and returns it. Its advice must contain `fix`.
     fn finds(&self, code: &str, words: &[&str], fix: &str) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -81,7 +81,8 @@ impl<'a> Doctor<'a> {
         }
     }
 
-    /// Waits until nothing is wrong (any more), apart from findings that stay for a while.
+    /// Waits until the doctor finds nothing, except findings with the codes in `news`, which stay for some
+    /// time.
     fn finds_nothing_but(&self, news: &[&str]) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -105,7 +106,7 @@ fn at(network: &Network, station: &str, program: &str, arguments: &[&str]) {
     assert!(output.status.success(), "{program} {arguments:?}: {}", stderr(&output));
 }
 
-/// A doctor that keeps watching.
+/// A doctor that repeats its checks.
 struct Watch {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -120,12 +121,12 @@ impl Watch {
         Self { child, lines }
     }
 
-    /// Its next report.
+    /// Returns the next report.
     fn next(&mut self) -> Value {
         serde_json::from_str(&self.lines.next().unwrap().unwrap()).unwrap()
     }
 
-    /// Its next report in which `key` is not empty.
+    /// Returns the next report in which `key` is not empty.
     fn next_with(&mut self, key: &str) -> Value {
         loop {
             let told = self.next();
@@ -143,23 +144,23 @@ impl Drop for Watch {
     }
 }
 
-/// Runs `work` at a station; what it has started goes on for as long as the returned runtime lives.
+/// Runs `work` at a station. Its background tasks continue as long as the returned runtime exists.
 fn inside<T: Send>(network: &Network, station: &str, work: impl AsyncFnOnce() -> T + Send) -> (T, Runtime) {
     network.inside(station, || {
-        // Its threads are in this thread's namespace.
+        // The runtime's threads inherit this thread's namespace.
         let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         (runtime.block_on(work()), runtime)
     })
 }
 
-/// Another controller of a switch, until it is dropped.
+/// Another controller of a switch. It disconnects when this value is dropped.
 struct Foreign {
     _session: Session,
     _runtime: Runtime,
 }
 
 impl Foreign {
-    /// Becomes the switch's primary controller.
+    /// Connects as the switch's primary controller.
     fn take(network: &Network, switch: &str) -> Self {
         let target = network.switch_target(switch);
         let (session, runtime) = inside(network, CONTROLLER, async || {
@@ -172,7 +173,7 @@ impl Foreign {
     }
 }
 
-/// Deletes entries of a switch in the name of its controller.
+/// Deletes entries of a switch as its primary controller.
 fn tamper(network: &Network, switch: &str) {
     let target = network.switch_target(switch);
     inside(network, CONTROLLER, async || {
@@ -234,7 +235,7 @@ impl Stranger {
     }
 }
 
-/// The command of a switch with its second and third ports swapped.
+/// Returns the command of a switch with its second and third ports swapped.
 fn swap_ports(command: &Command) -> Command {
     let mut arguments: Vec<_> =
         command.get_args().map(|argument| argument.to_str().unwrap().to_owned()).collect();
@@ -257,7 +258,7 @@ fn swap_ports(command: &Command) -> Command {
     swapped
 }
 
-/// The network's topology, with 64 slots for a switch.
+/// Returns the path of a copy of the network's topology in which a switch has 64 slots.
 fn few_slots(network: &Network, switch: &str) -> String {
     let file = root().join(format!("topologies/{}.toml", network.topology.name()));
     let text = fs::read_to_string(file).unwrap();
@@ -345,7 +346,7 @@ fn hosts_with_wrong_settings_and_a_cut_cable() {
     at(&network, "w0", "ip", &["link", "set", &interface, "up"]);
     doctor.finds_nothing();
 
-    // An agent that is merely stopped keeps its connection for 15 s.
+    // A stopped agent keeps its connection for 15 s.
     let stopped = Instant::now();
     agents[0].signal("-STOP");
     doctor.finds("host-absent", &["host w0", "nothing is heard"], "management network");
@@ -355,7 +356,7 @@ fn hosts_with_wrong_settings_and_a_cut_cable() {
 
     agents.pop().unwrap().kill();
     doctor.finds("host-absent", &["host w1"], "systemctl start tributary-agent");
-    // An agent at w1 that says it is at w0.
+    // This agent runs at w1 but uses the host name w0.
     let mut wrong =
         network.command("w1", &["agent", "--host", "w0", "--interface", &network.interface("w1")]);
     wrong.args(network.controller()).arg("--socket").arg(network.file("wrong.sock"));

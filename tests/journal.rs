@@ -1,5 +1,5 @@
-//! Removal of the controller's journal of jobs.
-//! Needs root; without root, the tests print that they are skipped.
+//! Tests that remove the controller's journal. They need root; without root, they print that they are
+//! skipped.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -26,7 +26,7 @@ fn jobs_that_are_lost_with_the_journal_are_named() {
     let _clients: Vec<_> = network.workers().iter().map(client).collect();
     network.wait_for_progress("job", 1);
 
-    // While the controller runs, nothing is lost.
+    // While the controller runs, no job is lost.
     fs::remove_file(&file).unwrap();
     first.wait_for_line("the journal of jobs was removed: it was written anew");
     first.kill();
@@ -35,7 +35,7 @@ fn jobs_that_are_lost_with_the_journal_are_named() {
     second.wait_for_line("ready");
     network.wait_for_progress("job", network.progress("job") + 1000);
 
-    // Without a running controller, the jobs are lost, and the log reports it.
+    // Without a running controller, the jobs are lost, and the next controller reports this in its log.
     second.kill();
     fs::remove_file(&file).unwrap();
     let mut third = start();

@@ -1,5 +1,5 @@
-//! A whole fabric by `tributary lab`.
-//! Needs root, to look at labs from outside, and network tools; says so if they are missing.
+//! Tests of a complete fabric with `tributary lab`. They need root, to inspect labs from outside, and
+//! network tools. If these are missing, the tests print that they are skipped.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -33,7 +33,7 @@ fn eight_workers_reduce_right_and_down_leaves_nothing() {
         1,
         &["exists already", "lab down", "--name NAME"],
     );
-    // Twice: the job stays for the next command.
+    // The job continues to exist for a second command.
     for _ in 0..2 {
         let reduced = name.run(&["tributary", "allreduce", "--json", "--check", "--size", "1MiB"]);
         assert_eq!(reports(&reduced).len(), 8);
@@ -67,7 +67,7 @@ fn where_links_carry_more_slices_are_wider() {
         let reports = reports(&tributary(&[&lab[..], &command].concat()));
         reports.iter().map(|report| report["slices"].as_u64().unwrap()).max().unwrap()
     };
-    // 65,536 values in slices of 256, 512 or 2,048, and one for the bounds of each 42 of these.
+    // 65,536 values in slices of 256, 512 or 2,048 values, and one MAX slice for each 42 of these slices.
     assert_eq!(["1500", "4000", "9000"].map(slices), [263, 132, 33]);
     refused(&["lab", "up", TWO_WORKERS, "--name", &name.0, "--mtu", "100"], 1, &["bad mtu 100"]);
     name.is_gone();
@@ -105,7 +105,7 @@ fn what_is_killed_starts_again_as_it_was() {
     assert_eq!(listed["state"], "up", "nothing is wrong that nobody wanted");
     name.lab_refuses("kill", &["leaf"], &["does not run", &format!("lab start --name {} leaf", name.0)]);
     name.lab_refuses("kill", &["nobody"], &["no node \"nobody\"", "leaf, ps, w0, w1"]);
-    // A host is ready when the controller has welcomed it.
+    // A host is ready when the controller has accepted it.
     for station in ["leaf", "controller", "w0"] {
         name.lab("start", &[station]);
     }
@@ -147,12 +147,12 @@ fn links_are_cut_and_mended_and_a_switch_outlives_that_its_port_was_down() {
     ]);
     assert_eq!(name.listed()["cut"], cut);
     name.lab("repair", &["leaf-w0"]);
-    // The earlier name.
+    // The command has this earlier name, too.
     name.lab("mend", &["leaf-w1"]);
     name.lab_refuses("repair", &["leaf-w0"], &["not cut"]);
     assert_eq!(name.listed()["cut"], serde_json::json!([]));
     name.reduces();
-    // A link that is still cut goes with the lab.
+    // Removing the lab also removes a link that is still cut.
     name.lab("cut", &["leaf-ps"]);
     name.down();
     name.is_gone();
@@ -188,7 +188,7 @@ fn a_lab_for_one_command_meets_losses_and_goes() {
     name.is_gone();
 }
 
-/// Otherwise its frames would be lost at the interface, and the job would stand still.
+/// Otherwise the interface would drop the host's frames, and the job would stall.
 #[test]
 fn a_host_whose_interface_is_too_narrow_for_a_job_refuses_it_and_says_why() {
     let Some(name) = TestLab::new("narrow") else { return };
@@ -202,7 +202,7 @@ fn a_host_whose_interface_is_too_narrow_for_a_job_refuses_it_and_says_why() {
     name.is_gone();
 }
 
-/// Short probes get through such links: without long ones a job over them would stand still.
+/// Short probes pass such links. Without long probes, a job over them would stall.
 #[test]
 fn a_job_goes_round_links_that_swallow_its_packets_and_they_are_named() {
     let Some(name) = TestLab::new("swallow") else { return };
@@ -235,7 +235,7 @@ fn a_job_goes_round_links_that_swallow_its_packets_and_they_are_named() {
 fn a_command_that_fails_on_one_worker_fails_and_spoils_nothing() {
     let Some(name) = TestLab::new("fails") else { return };
     name.up(TWO_WORKERS, &["--no-rates"]);
-    // The other process would wait forever for a member that does not come.
+    // The other process would wait forever for the missing member.
     let script = "test $TRIBUTARY_RANK = 0 || exit 3; exec tributary allreduce --size 4KiB";
     let failed = name.run(&["sh", "-c", script]);
     assert_eq!(failed.status.code(), Some(1));
@@ -247,7 +247,7 @@ fn a_command_that_fails_on_one_worker_fails_and_spoils_nothing() {
     lines.sort_unstable();
     assert_eq!(lines, ["w0: 0/2", "w1: 1/2"]);
     assert!(stderr(&said).contains("w1: aside"), "{}", stderr(&said));
-    // As with torchrun: the ranks meet at the first rank's address on their own network.
+    // As with torchrun, the ranks find each other at the first rank's address on the data network.
     let script = "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR:$MASTER_PORT $GLOO_SOCKET_IFNAME \
                   $OMP_NUM_THREADS; \
                   exec ping -q -c 1 -W 10 $MASTER_ADDR";
@@ -268,7 +268,7 @@ fn a_command_at_one_node_is_as_if_it_were_typed_there() {
     let exec = |node: &str, command: &[&str], input: &str| {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tributary"));
         child.args([&["lab", "exec", "--name", &name.0, node, "--"], command].concat()).current_dir(root());
-        // The lab's controller is asked without them.
+        // Requests to the lab's controller do not use the certificates in the environment.
         child.env("TRIBUTARY_TLS_CA", "none.pem");
         child.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = child.spawn().unwrap();
@@ -279,7 +279,7 @@ fn a_command_at_one_node_is_as_if_it_were_typed_there() {
     let said = exec("w1", &["sh", "-c", script], "typed\n");
     assert_eq!((said.status.code(), stderr(&said).as_str()), (Some(7), "aside\n"));
     assert_eq!(String::from_utf8(said.stdout).unwrap(), "typed\n1\nlo\nlost0\nmgmt0\nw1-eth1\n");
-    // At any node, the commands that ask a controller ask this lab's.
+    // At any node, commands that need a controller use the lab's controller.
     for node in ["controller", "leaf"] {
         let jobs = exec(node, &["tributary", "jobs", "list", "--json"], "");
         assert!(jobs.status.success(), "{}", stderr(&jobs));
@@ -321,7 +321,8 @@ fn what_a_lab_logs_and_counts_is_shown() {
     let all = logs(&[]);
     let daemons: BTreeSet<_> = all.lines().map(|line| line.split_once(": ").unwrap().0).collect();
     assert_eq!(daemons, BTreeSet::from(["@controller", "leaf", "ps", "w0", "w1"]));
-    // Threads of one daemon may overtake each other between the clock and the log: their lines stay together.
+    // Threads of one daemon may overtake each other between reading the clock and logging, so such lines
+    // stay together.
     let mut latest = BTreeMap::new();
     let times = all.lines().map(|line| {
         let (daemon, said) = line.split_once(": ").unwrap();
@@ -364,7 +365,7 @@ fn an_ordinary_user_has_labs_too() {
     let reduce = ["--", "tributary", "allreduce", "--json", "--check", "--size", "64KiB"];
     let reduced = user.lab(&[&["run", "--name", "theirs"], &reduce[..]].concat());
     assert_eq!(reports(&reduced).len(), 2);
-    // What is done to a lab needs the rights, too.
+    // Operations on a lab need the privileges, too.
     user.does(&["kill", "w0", "--name", "theirs"]);
     user.does(&["start", "w0", "--name", "theirs"]);
     user.does(&["cut", "leaf-w1", "--name", "theirs"]);
@@ -379,7 +380,7 @@ fn an_ordinary_user_has_labs_too() {
     assert_eq!(user.holders(), 0);
     assert_eq!(labs::traces("theirs"), Vec::<String>::new());
 
-    // A free port can only be found by taking it.
+    // Binding a socket is the only way to find a free port.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     let show = ["up", "two-workers.toml", "--no-rates", "--page", &port, "--name"];
     user.does(&[&show[..], &["shown"]].concat());
@@ -401,7 +402,8 @@ fn an_ordinary_user_has_labs_too() {
 
 #[test]
 fn a_user_who_may_not_make_namespaces_is_told_why() {
-    // In a user namespace of its own, this process can forbid others, and give its rights up.
+    // In a separate user namespace, this process can forbid further user namespaces and drop its own
+    // privileges.
     let script = "echo 0 >/proc/sys/user/max_user_namespaces && exec setpriv --bounding-set=-all --inh-caps=-all \"$0\" lab list";
     let folder = tempfile::tempdir().unwrap();
     let refused = Command::new("unshare")

@@ -1,5 +1,5 @@
-//! Tributary in Mininet.
-//! Needs root, Mininet, and for BMv2 `simple_switch_grpc`; says so if they are missing.
+//! Tests of Tributary in Mininet. They need root, Mininet, and for BMv2 `simple_switch_grpc`. If these
+//! are missing, the tests print that they are skipped.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -13,13 +13,13 @@ use tempfile::TempDir;
 use tributary_testkit::binary::{left_shared_memory, stderr};
 use tributary_testkit::root;
 
-/// Debian's Python, which has Debian's Mininet.
+/// The path of Debian's Python, which can import Debian's Mininet.
 const PYTHON: &str = "/usr/bin/python3";
-/// Messages of `run.py` if it cannot run.
+/// Messages that `run.py` prints if it cannot run.
 const CANNOT_RUN: [&str; 3] = ["Mininet needs root", "has no Mininet", "cannot find `"];
 
-/// A folder for all files of one network.
-/// Whatever is left of the network is in it; its processes have it in their environment.
+/// A folder for all files of one network. The network's processes have its path in their environment,
+/// so a test can find everything that the network leaves behind.
 struct Traces(TempDir);
 
 impl Traces {
@@ -27,7 +27,7 @@ impl Traces {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// `mininet/run.py` with these options on the smallest topology.
+    /// Returns the command that runs `mininet/run.py` with these options on the smallest topology.
     fn command(&self, options: &[&str]) -> Command {
         let mut command = Command::new(PYTHON);
         command
@@ -40,14 +40,14 @@ impl Traces {
         command
     }
 
-    /// Checks that no files and processes are left.
-    /// A process that ends takes its namespace and interfaces with it.
+    /// Checks that no files and processes are left. Namespaces and interfaces disappear with their
+    /// processes.
     fn assert_none(&self) {
         let files = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().path());
         let mut left: Vec<_> = files.map(|file| file.display().to_string()).collect();
         let mark = format!("TMPDIR={}\0", self.0.path().display());
         for process in fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path()) {
-            // Most have none, and some end meanwhile.
+            // Kernel threads have no environment, and some processes end meanwhile.
             let environment = fs::read(process.join("environ")).unwrap_or_default();
             if String::from_utf8_lossy(&environment).contains(&mark) {
                 left.push(process.display().to_string());
@@ -74,7 +74,7 @@ fn can_run() -> bool {
     can
 }
 
-/// Runs everything that `--run` does, on switches of this kind.
+/// Runs everything that `--run` does, with this kind of switch.
 fn pings_and_reduces(switch: &str) {
     let traces = Traces::new();
     let options = ["--switch", switch, "--run", "--json", "--size", "256KiB", "--iterations", "2"];
@@ -87,7 +87,7 @@ fn pings_and_reduces(switch: &str) {
     let reports = results["allreduce"].as_array().unwrap();
     let hosts: Vec<_> = reports.iter().map(|report| (&report["host"], &report["checked"])).collect();
     assert_eq!(hosts, [(&"w0".into(), &true.into()), (&"w1".into(), &true.into())]);
-    // Twice 256 slices of sums, and one of exponents for every 256 of these.
+    // Two operations of 256 SUM slices, each with one MAX slice for every 256 of them.
     let completed = &results["counters"]["switches"][0]["jobs"]["mininet"]["completed"]["packets"];
     assert!(completed.as_u64().unwrap() >= 2 * 257, "{results}");
     traces.assert_none();
@@ -204,7 +204,7 @@ fn the_port_to_the_controller_is_that_of_the_program() {
     assert!(switches.lines().any(|found| found == line), "mininet/switches.py has no line {line:?}");
 }
 
-/// A folder with the BMv2 wrapper, away from what this repository has built, and a PATH for it.
+/// A folder with a copy of the BMv2 wrapper, separate from this repository's builds, and a PATH for it.
 struct Bmv2Wrapper(TempDir);
 
 impl Bmv2Wrapper {
@@ -218,7 +218,7 @@ impl Bmv2Wrapper {
         Self(folder)
     }
 
-    /// One whose `tributary` prints its arguments.
+    /// Creates a wrapper whose `tributary` prints its arguments.
     fn that_prints() -> Self {
         let this = Self::new();
         let tributary = this.0.path().join("tributary");
@@ -238,7 +238,7 @@ impl Bmv2Wrapper {
         self.command(words).output().unwrap()
     }
 
-    /// Returns the arguments with which `tributary` is called.
+    /// Returns the arguments with which the wrapper calls `tributary`.
     fn call(&self, words: &str) -> String {
         let output = self.run(words);
         assert!(output.status.success(), "{}", stderr(&output));
@@ -266,7 +266,7 @@ fn the_command_line_of_p4langs_tutorials_runs_the_embedded_switch() {
     }
     let wrapper = Bmv2Wrapper::that_prints();
     wrapper.write("basic.json", "");
-    // As utils/p4runtime_switch.py puts it together.
+    // The command line that utils/p4runtime_switch.py builds.
     let words = "-i 1@s1-eth1 -i 2@s1-eth2 --pcap pcaps --nanolog ipc:///tmp/bm-0-log.ipc --device-id 3 basic.json \
                  --log-console --thrift-port 9090 -- --grpc-server-addr 0.0.0.0:50051 --cpu-port 255 \
                  --priority-queues 8";
@@ -276,7 +276,7 @@ fn the_command_line_of_p4langs_tutorials_runs_the_embedded_switch() {
              --cpu-port 255 --pcap pcaps --log-packets"
         )
     };
-    // Without a P4Info the program comes from a controller.
+    // Without a P4Info, a controller must load the program.
     assert_eq!(wrapper.call(words), call(""));
     assert!(stderr(&wrapper.run(words)).contains("--p4runtime-files basic.p4info.txtpb"));
     wrapper.write("basic.p4.p4info.txtpb", "");
@@ -322,7 +322,7 @@ fn what_the_embedded_switch_cannot_do_is_refused_by_name() {
     assert!(stderr(&nowhere).contains("--grpc-server-addr nowhere.invalid:1"), "{}", stderr(&nowhere));
 }
 
-/// A process that ends with its test.
+/// A process that is killed when this value is dropped.
 struct Ends(Child);
 
 impl Drop for Ends {
@@ -344,7 +344,7 @@ fn in_place_of_bmv2_the_embedded_switch_tells_what_packets_meet() {
         fs::copy(root().join("crates/softswitch/tests/programs").join(&file), wrapper.0.path().join(&file))
             .unwrap();
     }
-    // A capture of one frame of 20 bytes.
+    // A capture with one frame of 20 bytes.
     let words = [0xa1b2_c3d4_u32, 2 | 4 << 16, 0, 0, 262_144, 1, 1, 0, 20, 20];
     let capture: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).chain([0x12; 20]).collect();
     wrapper.write("s1-eth1_in.pcap", capture);

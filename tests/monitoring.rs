@@ -1,5 +1,6 @@
-//! The dashboard, the alert rules in `deploy/` and their page know no metric, label or value that
-//! daemons do not export. Most of it needs root for a lab; says so if it is missing.
+//! Checks that the dashboard, the alert rules in `deploy/` and their page use only metrics, labels and
+//! values that daemons export. Most tests need root for a lab; without root, they print that they are
+//! skipped.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -26,23 +27,23 @@ const FILES: [&str; 4] = [
     "deploy/prometheus/alerts-test.yml",
     PAGE,
 ];
-/// The page that has all metrics.
+/// The page that lists all metrics.
 const PAGE: &str = "docs/monitoring.md";
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The port of [`METRICS`].
+/// The port in [`METRICS`].
 const METRICS_PORT: u16 = 9100;
-/// Labels that Prometheus gives a metric: where it has it from.
+/// Labels that Prometheus adds to a metric to name its source.
 const SCRAPED: [&str; 2] = ["instance", "job"];
-/// Labels that the rules give their alerts.
+/// Labels that the rules add to their alerts.
 const OF_ALERTS: [&str; 4] = ["alertname", "alertstate", "severity", "finding"];
 
-/// Labels with few values, all of which a fabric exports as soon as it has a job.
+/// Labels with few values. A fabric exports all of their values as soon as it has a job.
 const ENUMERATED: [&str; 5] = ["state", "cause", "reason", "kind", "way"];
 
-/// Used labels of each metric, each with the values that it is compared with.
+/// The labels that are used with each metric, and the values with which each label is compared.
 type Uses = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// The metrics in a text that has PromQL in it, JSON's or not.
+/// Returns the metrics in a text that contains PromQL. The text may be JSON.
 fn uses(text: &str) -> Uses {
     let text = text.replace("\\\"", "\"");
     let mut uses = Uses::new();
@@ -65,7 +66,7 @@ fn split_at_first(text: &str, is_end: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(is_end).unwrap_or(text.len()))
 }
 
-/// Labels that a text names outside of a metric's matchers: `by (…)`, `on (…)`, `{{…}}` of
+/// Returns the labels that a text uses outside of a metric's matchers: `by (…)`, `on (…)`, `{{…}}` of
 /// legends, `$labels.…`.
 fn named_labels(text: &str) -> BTreeSet<String> {
     let between = |open: &'static str, close: char| {
@@ -79,7 +80,7 @@ fn named_labels(text: &str) -> BTreeSet<String> {
     grouped.chain(annotated).chain(plain).map(str::to_owned).collect()
 }
 
-/// The same of what daemons have exported: all values of each label of each metric.
+/// Returns all values of each label of each metric that daemons have exported.
 fn exported(pages: &[String]) -> Uses {
     let mut all = Uses::new();
     for line in pages.iter().flat_map(|page| page.lines()).filter(|line| !line.starts_with('#')) {
@@ -157,20 +158,20 @@ fn page(network: &Network, station: &str, port: u16) -> String {
     }
 }
 
-/// A doctor for Prometheus, which is killed when this is dropped.
+/// A doctor that serves metrics. Dropping this value kills it.
 struct Doctor(Child);
 
 impl Doctor {
     const PORT: u16 = 9101;
 
-    /// Starts one that has no patience with jobs.
+    /// Starts a doctor that reports waiting jobs at once.
     fn start(network: &Network) -> Self {
         let mut command = network.command(CONTROLLER, &["doctor", "--watch", "--interval", "1"]);
         command.args(["--patience", "0", "--metrics"]).arg(format!("0.0.0.0:{}", Self::PORT));
         Self(command.args(network.controller()).stdout(Stdio::null()).spawn().unwrap())
     }
 
-    /// Its page, once it has found this.
+    /// Waits for a finding with this code, and returns the doctor's page.
     fn page_with(&self, network: &Network, code: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -198,7 +199,7 @@ fn train(network: &Network, address: &str) {
     assert!(output.status.success(), "{}", stderr(&output));
 }
 
-/// Joins a job on all hosts, reports a collective each way to the agents, and calls `look`.
+/// Joins a job on all hosts, reports one collective of each kind to the agents, and calls `look`.
 ///
 /// PyTorch's backend joins and reports in the same way.
 fn count_collectives(network: &Network, job: &str, look: impl FnOnce()) {
@@ -230,7 +231,7 @@ fn count_collectives(network: &Network, job: &str, look: impl FnOnce()) {
     });
 }
 
-/// The pages of all daemons of a fabric that has done everything that there are metrics for.
+/// Returns the metrics pages of all daemons of a fabric that has used everything that metrics count.
 fn pages(network: &Network) -> Vec<String> {
     let with_metrics = |mut command: Command| {
         command.args(METRICS);

@@ -1,4 +1,4 @@
-//! Checks that p4c's output, checked in under `p4/build`, belongs to the sources beside it.
+//! Checks that p4c's output in `p4/build` was compiled from the present sources.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ fn p4() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4")
 }
 
-/// Path relative to `p4/` → SHA-256 in hexadecimal, for every P4 source.
+/// Returns the SHA-256 of every P4 source in hexadecimal, by its path relative to `p4/`.
 fn hashes_of_sources() -> BTreeMap<String, String> {
     ["include", "v1model", "tna", "shim"]
         .iter()
@@ -31,7 +31,7 @@ fn hashes_of_sources() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The same at the time when the program was compiled.
+/// Returns the SHA-256 of every P4 source at the time when the program was compiled.
 fn hashes_when_compiled() -> BTreeMap<String, String> {
     fs::read_to_string(p4().join("build/SOURCES.sha256"))
         .unwrap()
@@ -50,7 +50,7 @@ fn the_compiled_program_is_that_of_the_sources() {
     );
 }
 
-/// The hash of the sources of Tofino's program, as `p4/tofino_report.py` writes it.
+/// Returns the hash of the sources of Tofino's program, in the format of `p4/tofino_report.py`.
 fn hash_of_tofinos_sources() -> String {
     let sources = fs::read_to_string(p4().join("build/SOURCES.sha256")).unwrap();
     let tofinos = sources.lines().filter(|line| {

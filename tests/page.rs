@@ -1,5 +1,5 @@
-//! The controller's live page, as a browser gets it: through the binary, in plain text and with
-//! certificates, and drawn by Chromium where that is installed.
+//! Tests of the controller's live page as a browser receives it: in plain text, with certificates, and
+//! drawn by Chromium if it is installed.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -20,7 +20,7 @@ use tributary_testkit::binary::{json, stderr, tributary};
 use tributary_testkit::controller::PlainController;
 use tributary_testkit::labs;
 
-/// Anything that takes longer has a defect.
+/// The longest time for any step. A step that needs longer has a defect.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn get(controller: &PlainController, path: &str) -> Answer {
@@ -33,7 +33,7 @@ fn state_of(controller: &PlainController, query: &str) -> Value {
     serde_json::from_str(&answer.body).unwrap()
 }
 
-/// An answer over HTTP/1.
+/// An HTTP/1 response.
 #[derive(Debug)]
 struct Answer {
     status: u16,
@@ -61,13 +61,13 @@ impl Answer {
     }
 }
 
-/// `None`: there was no answer in HTTP.
+/// Sends a request; returns `None` if the server does not answer in HTTP.
 fn ask(address: &str, head: &str) -> Option<Answer> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(format!("{head}Connection: close\r\n\r\n").as_bytes()).unwrap();
     let mut bytes = Vec::new();
-    // A server that refuses may close the connection at any time.
+    // A server that refuses a request may close the connection at any time.
     let _ = stream.read_to_end(&mut bytes);
     Answer::parse(&String::from_utf8_lossy(&bytes))
 }
@@ -97,7 +97,7 @@ fn a_browser_is_told_of_the_fabric_its_jobs_and_what_has_happened_and_of_no_secr
     assert_eq!((state["links"].as_array().unwrap().len(), &state["links"][0]), (3, &link));
     let hosts: Vec<_> = state["hosts"].as_array().unwrap().iter().map(|host| &host["name"]).collect();
     assert_eq!(hosts, ["w0", "w1", "ps"]);
-    // The newest first.
+    // The newest event comes first.
     let words = |event: &Value| format!("{} {}", event["job"], event["text"]);
     let events: Vec<_> = state["events"].as_array().unwrap().iter().map(words).collect();
     assert_eq!(events, ["\"letters\" \"created by local\"", "\"digits\" \"created by local\""]);
@@ -117,7 +117,7 @@ fn it_can_only_be_read_and_loads_nothing_from_elsewhere() {
         let answer = get(&controller, path);
         assert_eq!(answer.status, 200, "{path}");
         assert!(answer.header("content-type").unwrap().starts_with(kind), "{path}: {answer:?}");
-        // The one address is the name of SVG's elements.
+        // The only address in the files is the name of SVG's elements.
         let elsewhere = answer.body.replace("http://www.w3.org/2000/svg", "");
         assert!(!elsewhere.contains("//") || !elsewhere.contains("http"), "{path}");
         assert!(!answer.body.contains("innerHTML"), "{path}");
@@ -132,7 +132,7 @@ fn it_can_only_be_read_and_loads_nothing_from_elsewhere() {
                 .unwrap();
         assert_eq!((refused.status, refused.header("allow")), (405, Some("GET, HEAD")), "{method}");
     }
-    // Another site whose name leads here must not read it with its visitor's browser.
+    // Another site whose name resolves to this address must not read the page with its visitor's browser.
     let rebound = ask(&controller.page, "GET /state.json HTTP/1.1\r\nHost: evil.example\r\n").unwrap();
     assert_eq!(rebound.status, 421);
     assert!(rebound.body.contains("IP address") && !rebound.body.contains("plain\""), "{rebound:?}");
@@ -174,14 +174,14 @@ fn where_the_api_wants_certificates_so_does_the_page() {
     let answer = asked(Some("operator")).unwrap();
     assert_eq!(answer.status, 200);
     assert!(answer.body.contains("\"topology\":\"plain\""), "{}", answer.body);
-    // A name is fine here: the certificate has to fit it.
+    // With TLS, a request may use a name, because the certificate must match it.
     let named =
         ask_with_tls(&controller.page, "GET / HTTP/1.1\r\nHost: a.example\r\n", &ca, Some(&file("operator")));
     assert_eq!(named.unwrap().status, 200);
 }
 
-/// Sends a request like [`ask`], with TLS.
-/// `client` is its certificate and key, without their extensions.
+/// Sends a request like [`ask`], with TLS. `client` is the path of the client's certificate and key
+/// without the extension.
 fn ask_with_tls(address: &str, head: &str, ca: &str, client: Option<&str>) -> Option<Answer> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(ca).unwrap()).unwrap();
@@ -211,7 +211,7 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Returns the page as Chromium has drawn it; `None`, with a message, without Chromium.
+/// Returns the page as Chromium has drawn it. Without Chromium, prints a message and returns `None`.
 fn drawn(url: &str) -> Option<String> {
     let profile = tempfile::tempdir().unwrap();
     let mut chromium = Command::new("chromium");
@@ -269,7 +269,7 @@ fn a_lab_shows_it_on_loopback_and_a_killed_switch_on_it() {
         return;
     }
     let name = format!("page-{}", std::process::id());
-    // A free port can only be found by taking it.
+    // Binding a socket is the only way to find a free port.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let _down = Down(name.clone());
     let up =

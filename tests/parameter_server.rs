@@ -1,5 +1,5 @@
-//! The parameter server, through the binary: training that survives the server's death,
-//! and what is refused.
+//! Tests of the parameter server through the binary: trainings continue after the server is killed, and
+//! invalid input is refused.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -32,7 +32,7 @@ impl Place {
     fn new(policy: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let free = || TcpListener::bind("127.0.0.1:0").unwrap();
-        // Both at once, or they could be the same port.
+        // Both sockets are open at once, because they could otherwise get the same port.
         let (listen, metrics) = (free(), free());
         let place =
             Self { listen: listen.local_addr().unwrap(), metrics: metrics.local_addr().unwrap(), folder };
@@ -63,7 +63,7 @@ impl Place {
         command
     }
 
-    /// A new CA, with certificates for the server's host and for a worker's.
+    /// Creates a CA, with certificates for the server's host and for a worker's host.
     fn certificates(&self, folder: &str) {
         let dir = self.file(folder);
         let dir = ["--json", "--dir", dir.to_str().unwrap()];
@@ -72,7 +72,7 @@ impl Place {
         json(&[&["certs", "issue"], &dir[..], &whom].concat());
     }
 
-    /// The options of a client with the certificate of `name` from the CA in `folder`.
+    /// Adds the options of a client with the certificate of `name` from the CA in `folder`.
     fn with_tls(&self, mut command: Command, folder: &str, name: &str) -> Command {
         let file = |name: &str| self.file(folder).join(name);
         command.arg("--tls-ca").arg(file("ca.crt")).arg("--tls-cert").arg(file(&format!("{name}.crt")));
@@ -80,7 +80,7 @@ impl Place {
         command
     }
 
-    /// The value of a metric.
+    /// Returns the value of a metric.
     fn metric(&self, sample: &str) -> f64 {
         metrics::value(&metrics::page(self.metrics).unwrap(), sample)
     }
@@ -125,7 +125,8 @@ fn reports(workers: Vec<Child>) -> Vec<Value> {
 const UPDATES: &str = "tributary_ps_updates_total{job=\"digits\"}";
 const CHECKPOINTS: &str = "tributary_ps_checkpoints_total{job=\"digits\"}";
 
-/// Trains; if `kill` is set, kills the server after two checkpoints and starts it again.
+/// Trains, and returns the workers' reports. If `kill` is true, kills the server after two checkpoints
+/// and restarts it.
 fn train(place: &Place, iterations: u32, kill: bool) -> Vec<Value> {
     let mut server = place.serve();
     let workers = place.start_workers(iterations);
@@ -151,13 +152,13 @@ fn synchronous_training_ends_with_the_same_bits_when_the_server_is_killed() {
     };
     let whole = parameters(&train(&Place::new("bsp"), 60, false));
     let killed = parameters(&train(&Place::new("bsp"), 60, true));
-    // A gradient that was lost, or used twice, would change the parameters.
+    // The parameters would differ if a gradient were lost or used twice.
     assert_eq!(whole.len(), 1);
     assert_eq!(whole, killed);
 }
 
-/// Workers take a server that is silent for 20 seconds for dead, and it cannot know
-/// which of them have done so.
+/// Workers consider a server dead if it is silent for 20 seconds. The server cannot know which workers
+/// have done so.
 #[test]
 fn a_server_that_has_stood_still_gathers_its_workers_again_and_ends_with_the_same_bits() {
     let train = |stop: bool| {
@@ -175,7 +176,7 @@ fn a_server_that_has_stood_still_gathers_its_workers_again_and_ends_with_the_sam
             let said = BufReader::new(workers[0].stderr.as_mut().unwrap()).lines().map(Result::unwrap);
             let seconds =
                 |line: String| line.split_once("no step for ")?.1.split_once(' ')?.0.parse::<u64>().ok();
-            // By then it has given the server up, or nearly so.
+            // At this time, the worker has closed its session, or is about to do so.
             assert!(said.filter_map(seconds).any(|seconds| seconds >= 20));
             server.signal("-CONT");
         }
@@ -204,7 +205,7 @@ fn layers_by_themselves_change_nothing_but_what_a_codec_scales() {
         reports[0]["parameters"].as_str().unwrap().to_owned()
     };
     assert_eq!(train(&["--by-layer"]), train(&[]));
-    // Small layers lose less when the largest one does not determine the distance of their levels.
+    // Small layers lose less if the largest layer does not determine the distance of their levels.
     let coarse = ["--codec", "uniform-8"];
     assert_ne!(train(&[&coarse[..], &["--by-layer"]].concat()), train(&coarse));
 }
@@ -222,10 +223,10 @@ fn no_policy_hangs_or_updates_twice_when_the_server_is_killed() {
         let updates = place.metric(UPDATES);
         let most = f64::from(WORKERS) * 60.0;
         assert!(computed as f64 >= most);
-        // The adaptive policy makes one update of several gradients; the others one for each.
+        // The adaptive policy makes one update from several gradients; the other policies make one from each.
         assert!(if policy == "a2s" { updates <= most } else { updates == most }, "{policy}: {updates}");
         server.terminate();
-        // The training on disk is complete: workers that come again have nothing left to do.
+        // The checkpoint contains the complete training, so workers that join again have nothing left to do.
         let server = place.serve();
         let again = place.start_workers(60);
         for report in reports(again) {
@@ -278,7 +279,7 @@ fn a_worker_whose_server_is_not_there_says_so_while_it_waits() {
     let place = Place::new("bsp");
     let mut worker = place.worker(0, 5, &[place.listen]).stderr(Stdio::piped()).spawn().unwrap();
     let said = BufReader::new(worker.stderr.take().unwrap()).lines().map(Result::unwrap);
-    // Without such a line this would wait for as long as the worker does.
+    // If the line is missing, this waits until the worker ends.
     let away: Vec<_> = said.filter(|line| line.contains("a parameter server is away")).take(1).collect();
     assert!(away[0].contains(&place.listen.to_string()), "{away:?}");
     worker.kill().unwrap();
@@ -351,7 +352,7 @@ fn with_certificates_workers_train_and_strangers_are_not_listened_to() {
     };
     assert_eq!(reports((0..WORKERS).map(start).collect()).len(), usize::from(WORKERS));
     server.terminate();
-    // A certificate for connecting is not enough for a server.
+    // A client's certificate is not sufficient for a server.
     let mut host = place.with_tls(place.server(), "certs", "w0");
     assert_refused(&host.output().unwrap(), &["certs/w0.crt", "is not for servers"]);
     let plain = place.serve();
@@ -380,7 +381,8 @@ fn settings_that_make_no_sense_are_refused() {
     fs::remove_file(place.file("token")).unwrap();
     fs::write(&job, good).unwrap();
     serve(1, &["token"]);
-    // A server would wait forever for a pipe's other end, and read a device until the memory is full.
+    // A server would wait forever for a pipe's other end, and would read a device until the memory is
+    // full.
     let pipe = |path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
     pipe(place.file("token"));
     serve(1, &["token", "not a regular file"]);
@@ -405,7 +407,7 @@ fn an_experiment_reports_its_figures_and_draws_them() {
     assert_eq!((&report["policy"], &report["codec"]), (&"bsp".into(), &"casq-4".into()));
     assert_eq!(report["staleness"], 0.0);
     assert_eq!(report["iterations"].as_u64().unwrap(), 2 * report["updates"].as_u64().unwrap());
-    // Chance decides which worker waits, and for how long.
+    // The worker that waits, and the duration of the wait, depend on chance.
     for worker in 0..2 {
         let idle = report["workers"][worker]["idle"].as_f64().unwrap();
         assert!((0.0..=1.0).contains(&idle), "{report}");

@@ -1,5 +1,5 @@
-//! The parameter server over the fabric: the synchronous group's gradients are aggregated by switches
-//! on their way. Needs root; says so if it is missing.
+//! Tests of the parameter server over the fabric, where switches aggregate the synchronous group's
+//! gradients. They need root; without root, they print that they are skipped.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -16,8 +16,8 @@ const TOPOLOGY: &str = "plain-middle-4.toml";
 const PATIENCE: Duration = Duration::from_secs(120);
 const JOB: &str =
     "name = \"digits\"\nworkers = 3\npolicy = \"a2s\"\nepoch-iterations = 10\nlearning-rate = 0.1\n";
-/// Two fast workers under the same leaf, the second of which hands in each layer by itself, and a slow
-/// one under another leaf: seconds a step, and steps.
+/// The workers: host, seconds per step, number of steps. Two fast workers are under the same leaf, and
+/// the second of them hands in each layer separately. A slow worker is under another leaf.
 const WORKERS: [(&str, &str, u64); 3] = [("w0", "0.02", 200), ("w1", "0.02", 200), ("w2", "0.1", 40)];
 const ROUNDS: &str = "tributary_ps_fabric_rounds_total{job=\"digits\"}";
 const FALLBACKS: &str = "tributary_ps_fabric_fallbacks_total{job=\"digits\"}";
@@ -35,7 +35,7 @@ fn start_worker(network: &Network, rank: usize, server: &str) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The clients that may connect: all in plain text, or holders of certificates.
+/// The connections' security: plain text, or certificates.
 struct Trust(Option<Certificates>);
 
 impl Trust {
@@ -47,14 +47,14 @@ impl Trust {
         self.0.iter().flat_map(|certificates| certificates.of(name)).collect()
     }
 
-    /// Asks the controller as an operator.
+    /// Runs a command at the controller with an operator's certificate.
     fn ask(&self, network: &Network, arguments: &[&str]) -> Value {
         let operator = self.of("operator");
         let options = operator.iter().map(String::as_str);
         network.ask(&arguments.iter().copied().chain(options).collect::<Vec<_>>())
     }
 
-    /// The complete sums of a group's job that leaf0 has counted.
+    /// Returns the number of complete sums of a group's job that leaf0 has counted.
     fn aggregated(&self, network: &Network) -> Option<u64> {
         let counters = self.ask(network, &["counters", "--switch", "leaf0"]);
         let jobs = counters["switches"][0]["jobs"].as_object()?;
@@ -63,8 +63,8 @@ impl Trust {
     }
 }
 
-/// Trains with the switches, agents and a parameter server of `network`, and checks
-/// that switches aggregate.
+/// Trains with the switches, agents and a parameter server of `network`, and checks that switches
+/// aggregate.
 fn train(network: &Network, trust: &Trust) {
     let _switches = network.start_switches();
     let _controller = Daemon::start(with(network.controller_command(), &trust.controller()));
@@ -85,11 +85,11 @@ fn train(network: &Network, trust: &Trust) {
         assert!(output.status.success(), "{}", stderr(&output));
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(report["iterations"], iterations);
-        // Chance is 0.1. The order of gradients depends on the machine, and so does the accuracy.
+        // Guessing would reach 0.1. The order of gradients, and thus the accuracy, depends on the machine.
         assert!(report["accuracy"].as_f64().unwrap() > 0.3, "{report}");
     }
     let (rounds, fallbacks) = (network.metric("ps", ROUNDS), network.metric("ps", FALLBACKS));
-    // On a very slow machine the server loses patience with every sum.
+    // On a very slow machine, all sums come too late for the server.
     assert!(rounds + fallbacks > 0.0, "no update was to come by the fabric");
 
     let (status, log) = server.terminate();

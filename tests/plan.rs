@@ -1,4 +1,4 @@
-//! `tributary plan` and `topology`: what they print, and what they refuse.
+//! Tests of the output of `tributary plan` and `topology`, and of the input that they refuse.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use tributary_testkit::binary::{json, refused, stderr, tributary};
 use tributary_testkit::root;
 
-/// The plan for a gradient of 1 MiB, in JSON.
+/// Returns the plan for a gradient of 1 MiB as JSON.
 fn plan(options: &[&str]) -> Value {
     json(&[&["plan", "--json", "--size", "1MiB"], options].concat())
 }

@@ -1,4 +1,4 @@
-//! `tributary ps compare codecs`: CASQ keeps its promises on real gradients.
+//! Tests of `tributary ps compare codecs`: CASQ must pass its gates on real gradients.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -14,7 +14,7 @@ fn row<'a>(report: &'a Value, codec: &str) -> &'a Value {
 
 #[test]
 fn clusters_keep_the_accuracy_in_a_thirteenth_of_the_bytes() {
-    // Fewer seeds and rounds than by default, for speed.
+    // The test uses fewer seeds and rounds than the default, to save time.
     let folder = tempfile::tempdir().unwrap();
     let picture = folder.path().join("codecs.svg");
     let mut arguments = vec!["ps", "compare", "codecs", "--json", "--seeds", "1", "--rounds", "40"];
@@ -29,7 +29,7 @@ fn clusters_keep_the_accuracy_in_a_thirteenth_of_the_bytes() {
     assert!(number("casq-4", "values") >= 100_000.0);
     assert!(number("casq-4", "ratio") >= 13.0 && number("casq-4", "accuracy") > 0.9);
     assert_eq!(number("none", "nmse"), 0.0);
-    // Clusters bring nearly all of the gain, buckets alone nearly nothing.
+    // Clusters alone provide nearly the whole gain, buckets alone nearly none.
     assert!(number("casq-4, clusters only", "nmse") < 1.1 * number("casq-4", "nmse"));
     assert!(number("casq, buckets only", "nmse") > 0.8);
     let picture = fs::read_to_string(picture).unwrap();
@@ -45,7 +45,7 @@ fn clusters_keep_the_accuracy_in_a_thirteenth_of_the_bytes() {
 
 #[test]
 fn a_picture_that_cannot_be_is_refused_before_anything_is_measured() {
-    // A measurement of this many rounds would not end.
+    // A training with this many rounds would not end, so the file's name must be refused first.
     let arguments = ["ps", "compare", "codecs", "--rounds", "4000000000", "--plot"];
     let refuse = |file, status, words: &[&str]| refused(&[&arguments[..], &[file]].concat(), status, words);
     refuse("codecs.pdf", 2, &["--plot", ".svg", ".png"]);

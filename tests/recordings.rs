@@ -1,5 +1,5 @@
-//! Recorded packets of an earlier generation of a job are of no use to an attacker.
-//! Needs root; says so if it is missing.
+//! Tests that recorded packets of an earlier generation of a job do not help an attacker. They need
+//! root; without root, they print that they are skipped.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -12,9 +12,10 @@ use tributary_wire::frame::{FrameView, emit, frame_len};
 use tributary_wire::{Header, Message, Seq};
 
 const JOB: &str = "recorded";
-/// Frames sent at once: every ring along the way has a limit.
+/// The number of frames that are sent at once. It is limited, because every ring on the path has a
+/// limit.
 const BURST: usize = 16;
-/// Far more than anything here takes, on any machine.
+/// The longest wait for a step; every step needs far less time on any machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
@@ -28,7 +29,7 @@ fn what_an_earlier_generation_sent_is_in_no_sum() {
     clients.pop().unwrap().kill();
     network.wait_for_change(JOB, "w3 is gone");
 
-    // Unchanged: the switch no longer knows that generation.
+    // The unchanged packets are rejected, because the switch does not know their generation any more.
     let rejected = rejected(&network) + before.len() as u64;
     send(&network, &before);
     let deadline = Instant::now() + PATIENCE;
@@ -38,8 +39,8 @@ fn what_an_earlier_generation_sent_is_in_no_sum() {
     let progress = network.progress(JOB);
     network.wait_for_progress(JOB, progress + 200);
 
-    // Under the present job id, for slices that are in flight: they take the place of what w0 sends. An attacker who
-    // can do that can stop the job, and nothing more.
+    // With the present job id and the numbers of slices in flight, the packets replace the packets of w0.
+    // With this ability, an attacker can stop the job, but not change its sums.
     let now = record(&network, 1).remove(0);
     let today = FrameView::parse(&now).unwrap();
     let renewed: Vec<_> = before.iter().zip(0..).map(|(frame, ahead)| renew(frame, &today, ahead)).collect();
@@ -51,10 +52,10 @@ fn what_an_earlier_generation_sent_is_in_no_sum() {
     }
 }
 
-/// Message of a client when it has accepted a wrong sum.
+/// The message of a client that has accepted a wrong sum.
 const NOT_THE_SUM: &str = "the sum of element";
 
-/// Records w0's current frames, as its switch receives them.
+/// Records frames that w0 is sending, as its switch receives them.
 fn record(network: &Network, frames: usize) -> Vec<Vec<u8>> {
     let interface = format!("leaf0-eth{}", port(network));
     network.inside("leaf0", || {
@@ -76,7 +77,7 @@ fn record(network: &Network, frames: usize) -> Vec<Vec<u8>> {
     })
 }
 
-/// Sends frames from w0's place.
+/// Sends frames from w0's interface.
 fn send(network: &Network, frames: &[Vec<u8>]) {
     network.inside("w0", || {
         let mut port = InterfacePort::open(&network.interface("w0")).unwrap();
@@ -87,7 +88,8 @@ fn send(network: &Network, frames: &[Vec<u8>]) {
     });
 }
 
-/// A recorded frame moved into the generation of `today`, `ahead` slices after it.
+/// Returns a recorded frame with the generation of `today`, and with a slice number that is `ahead`
+/// slices later.
 fn renew(recorded: &[u8], today: &FrameView<'_>, ahead: u32) -> Vec<u8> {
     let recorded = FrameView::parse(recorded).unwrap();
     let now = today.message().header();
@@ -101,13 +103,13 @@ fn renew(recorded: &[u8], today: &FrameView<'_>, ahead: u32) -> Vec<u8> {
     frame
 }
 
-/// Packets from w0 that its switch has rejected without counting them for a job.
+/// Returns the number of packets from w0 that its switch has rejected without counting them for a job.
 fn rejected(network: &Network) -> u64 {
     let counters = network.ask(&["counters", "--switch", "leaf0"]);
     counters["switches"][0]["ports"][port(network).to_string()]["rejected"]["packets"].as_u64().unwrap()
 }
 
-/// The port of w0 on its switch.
+/// Returns the number of the switch's port that leads to w0.
 fn port(network: &Network) -> u16 {
     let [leaf, host] = ["leaf0", "w0"].map(|name| network.topology.find(name).unwrap());
     network.topology.forwarding().next(leaf, host).unwrap().port

@@ -1,4 +1,5 @@
-//! Files that running daemons read again. Needs root; says so if it is missing.
+//! Tests of files that running daemons read again. They need root; without root, they print that they
+//! are skipped.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -13,7 +14,7 @@ use tributary_testkit::root;
 
 const TOPOLOGY: &str = "two-workers.toml";
 
-/// Starts a job whose workers reduce until something stops them, and waits for its first progress.
+/// Starts a job whose workers reduce until a signal stops them, and waits for its first progress.
 fn start_endless(network: &Network, job: &str) -> Vec<Daemon> {
     let options = ["--size", "64KiB", "--iterations", "1000000"];
     let client = |host: &String| Daemon::spawn(network.allreduce_command(host, job, &options));
@@ -44,7 +45,7 @@ fn a_controller_takes_what_it_can_of_another_topology_and_no_job_notices() {
     controller.wait_for_line("host w2");
     controller.wait_for_line("switch spine is new");
     controller.wait_for_line("the topology was read again");
-    // A new job has the new worker; the running one goes on as it is.
+    // A new job has the new worker; the running job continues unchanged.
     let plan = network.create_job("larger");
     assert_eq!(plan["plan"]["workers"], Value::from(vec!["w0", "w1", "w2"]));
     let progress = network.progress("lives");
@@ -80,7 +81,7 @@ fn renewed_certificates_hold_without_a_restart() {
     let mut agents: Vec<_> = network.workers().iter().map(agent).collect();
     assert!(ask(&["jobs", "create", "job", "--token-out", &network.token("job")]).status.success());
     let mut server = Daemon::start(with(network.server_command("job"), &certificates.of("ps")));
-    // The certificates of the operator, the controller, and the three hosts.
+    // These are the certificates of the operator, the controller, and the three hosts.
     while expiring() != 5 {}
 
     certificates.renew(&network, 100);
@@ -93,8 +94,8 @@ fn renewed_certificates_hold_without_a_restart() {
     let reduced = network.allreduce("job", &["--size", "64KiB", "--iterations", "2"]);
     assert!(reduced.iter().all(|output| output.status.success()), "{}", stderr(&reduced[0]));
 
-    // The log names certificates that every peer would reject, and the daemons do not load them: another host's
-    // certificate, and on the controller a host's own certificate.
+    // The log reports certificates that every peer would reject, and the daemons do not load them: another
+    // host's certificate, and on the controller a host's certificate.
     let replace = |to: &[String; 6], from: &[String; 6]| {
         for file in [3, 5] {
             fs::copy(&from[file], &to[file]).unwrap();
@@ -109,7 +110,7 @@ fn renewed_certificates_hold_without_a_restart() {
     controller.wait_for_line("controller.crt is not for servers");
     assert!(ask(&["jobs", "list"]).status.success());
 
-    // Files that cannot be used are named, and change nothing.
+    // Files that cannot be used are reported, and change nothing.
     fs::write(&operator[5], "no key").unwrap();
     fs::write(&certificates.controller()[3], "no key").unwrap();
     controller.signal("-HUP");

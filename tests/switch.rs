@@ -1,5 +1,5 @@
-//! `tributary switch` by itself: a program, its entries and captures from
-//! files, for people who test P4.
+//! Tests of `tributary switch` without a controller: program, entries and captures come from files, as
+//! users who test P4 programs need it.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -22,12 +22,12 @@ use tributary_testkit::{netns, root};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A file of the router that is among the embedded switch's test programs.
+/// Returns the path of a file of the router, which is one of the embedded switch's test programs.
 fn router(ending: &str) -> String {
     root().join(format!("crates/softswitch/tests/programs/router.{ending}")).to_str().unwrap().to_owned()
 }
 
-/// A folder with files of a test.
+/// A folder with the files of a test.
 struct Folder(TempDir);
 
 impl Folder {
@@ -49,13 +49,14 @@ impl Folder {
         self.text(name)
     }
 
-    /// The value of `--port` for the captures `inN` and `outN`.
+    /// Returns the value of `--port` for the captures `inN` and `outN`.
     fn port(&self, number: u16) -> String {
         format!("{number}=pcap:{},{}", self.text(&format!("in{number}")), self.text(&format!("out{number}")))
     }
 }
 
-/// A pcap file, written here independently: the switch's file is compared with it byte by byte.
+/// Returns a pcap file. This code is independent of the switch's, and the tests compare the files byte
+/// by byte.
 fn capture(frames: &[(u32, &[u8])]) -> Vec<u8> {
     let header = [0xa1b2_c3d4_u32, 2 | 4 << 16, 0, 0, 262_144, 1];
     let mut file: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -71,7 +72,7 @@ const HOST_1: [u8; 6] = [8, 0, 0, 0, 1, 0x11];
 const HOST_2: [u8; 6] = [8, 0, 0, 0, 2, 0x22];
 const ROUTER: [u8; 6] = [8, 0, 0, 0, 0, 1];
 
-/// A UDP packet over IPv4 in an Ethernet frame.
+/// Returns a UDP packet over IPv4 in an Ethernet frame.
 fn udp(macs: ([u8; 6], [u8; 6]), addresses: ([u8; 4], [u8; 4]), port: u16, ttl: u8) -> Vec<u8> {
     let payload = [0x5a; 40];
     let length = 8 + payload.len() as u16;
@@ -89,7 +90,7 @@ fn broadcast() -> Vec<u8> {
     [&[0xff; 6][..], &HOST_1, &[8, 6], &[1; 28]].concat()
 }
 
-/// The captures that come in, and those that must leave, of the router's three ports.
+/// Writes the input captures of the router's three ports. Returns the expected output captures.
 fn write_captures(folder: &Folder) -> [Vec<u8>; 3] {
     let (host_1, host_2) = ([10, 0, 1, 5], [10, 0, 2, 9]);
     let there = udp((HOST_1, ROUTER), (host_1, host_2), 1000, 64);
@@ -144,7 +145,7 @@ fn captures_go_through_a_program_with_entries_from_a_file() {
     assert_eq!((counts(1, "in"), counts(2, "out")["frames"].clone()), (in1, json!(3)));
     let out3 = json!({ "file": folder.text("out3"), "frames": 2, "bytes": 42 + 64 });
     assert_eq!((counts(3, "in")["file"].clone(), counts(3, "out")), (Value::Null, out3));
-    // People get a table.
+    // Without `--json`, the command prints a table.
     let output = tributary(&[&["switch"], &arguments[..]].concat());
     let table = String::from_utf8(output.stdout).unwrap();
     let row = |words: &[&str]| {
@@ -160,7 +161,7 @@ fn captures_go_through_a_program_with_entries_from_a_file() {
 fn a_controller_that_connects_later_finds_the_program_and_its_entries() {
     let folder = Folder::new();
     let leaving = write_captures(&folder);
-    // A free port can only be found by taking it.
+    // Binding a socket is the only way to find a free port.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let settings = json!({
         "name": "s1",
@@ -207,14 +208,14 @@ fn a_controller_that_connects_later_finds_the_program_and_its_entries() {
         }
         let tables = read.iter().filter(|entity| matches!(entity, Entity::Table(_))).count();
         assert_eq!(tables, 5);
-        // What it writes works as always.
+        // Entries and packets from a controller work, too.
         let entry = Entity::from(forward(0x0a00_0300, 1, 3));
         session.write(vec![entry.insert(&info).unwrap()]).await.unwrap();
         let packet = ControllerPacket::new(broadcast()).with("egress_port", 2u16);
         session.send_packet(packet.to_packet_out(&info).unwrap()).await.unwrap();
         let expected = capture(&[]).len() + 4 * 16 + 82 + 42 + 82 + 42;
         let deadline = Instant::now() + PATIENCE;
-        // The switch writes the frame to the file when it sends it, so that a crash cannot lose the record.
+        // The switch writes the frame to the file when it sends it, so a crash cannot lose the record.
         while fs::metadata(folder.path("out2")).unwrap().len() < expected as u64 {
             assert!(Instant::now() < deadline, "the packet did not leave");
             tokio::task::yield_now().await;
@@ -257,7 +258,7 @@ fn what_a_switch_needs_is_named() {
         1,
         &["/dev/null: it is not a regular file"],
     );
-    // What is refused has changed no file.
+    // A refused command must not change files.
     let out = folder.with("out", "kept");
     let port = |number: &str| format!("{number}=pcap:,{out}");
     let (first, ninth) = (port("1"), port("9"));
@@ -278,7 +279,7 @@ fn what_a_switch_needs_is_named() {
 fn a_packet_log_that_nobody_reads_holds_nothing_up() {
     let folder = Folder::new();
     let packet = udp((HOST_1, ROUTER), ([10, 0, 1, 5], [10, 0, 2, 9]), 1000, 64);
-    // More text than a pipe holds.
+    // The output is longer than the buffer of a pipe.
     folder.with("in1", capture(&vec![(1, packet.as_slice()); 500]));
     let (port, entries) = (folder.port(1), router("runtime.json"));
     let mut switch = Command::new(binary::path())
@@ -325,7 +326,7 @@ fn a_file_that_is_wrong_is_named_with_the_place() {
         &route(&format!(r#""match": {{ "dts": [1, 8] }}, {drop}"#)),
         &[place, "dts", "dst (lpm, bit<32>)"],
     );
-    // What only the switch itself knows has the same place.
+    // Errors that only the switch detects name the same position.
     let below = route(&format!(r#""match": {{ "dst": ["10.0.0.1", 8] }}, {drop}"#));
     entries(&below, &[place, "behind its prefix"]);
     let twice = r#"{ "multicast_group_entries": [
@@ -343,7 +344,7 @@ fn files_that_the_entries_name_are_looked_for_here_and_beside_them() {
     }
     let text =
         r#"{ "target": "bmv2", "p4info": "build/router.p4info.txtpb", "bmv2_json": "build/router.json" }"#;
-    // The tutorials' files are one folder below the one that their paths are seen from.
+    // In the tutorials, the file's folder is one level below the folder to which its paths are relative.
     let below = folder.with("pod/s1-runtime.json", text);
     let beside = folder.with("s1-runtime.json", text);
     let run = |here: &Path, entries: &str| {
@@ -374,7 +375,7 @@ fn a_capture_that_was_cut_off_is_processed_up_to_there_and_named() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("frames in"));
 }
 
-/// The frames of a capture with microseconds.
+/// Returns the frames of a capture with timestamps in microseconds.
 fn frames_of(file: &Path) -> Vec<Vec<u8>> {
     let file = fs::read(file).unwrap();
     let (mut rest, mut frames) = (&file[24..], Vec::new());
@@ -414,7 +415,7 @@ fn interfaces_are_recorded_as_bmv2_does() {
     let routed = udp((ROUTER, HOST_2), ([10, 0, 1, 5], [10, 0, 2, 9]), 1000, 63);
     h1.send_all(&[&frame]).unwrap();
     while receive(&mut h2) != routed {}
-    // SIGKILL cannot be handled: the frames that have left are in the files.
+    // SIGKILL cannot be handled, but the files contain the frames that were sent.
     switch.kill();
     assert!(frames_of(&folder.path("pcaps/s1-eth2_out.pcap")).contains(&routed));
     assert!(frames_of(&folder.path("pcaps/s1-eth1_out.pcap")).iter().all(|other| *other != routed));

@@ -1,4 +1,4 @@
-//! Checks that the commands' output fits 80 columns, and checks the completions and the man pages.
+//! Checks that the commands' output fits into 80 columns, and checks the completions and the man pages.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,7 +27,7 @@ fn tables_and_sentences_fit() {
     }
 }
 
-/// Commands that print and end. `controller`: the address of one.
+/// Returns commands that print and end. `controller` is the address of a controller.
 fn commands_that_print(controller: &str) -> Vec<Vec<String>> {
     let commands =
         ["--version", "plan", "plan --json", "topology", "lab list", "lab list --json", "completions zsh"];
@@ -43,13 +43,13 @@ fn a_reader_that_stops_is_no_error_and_a_full_disk_is_one_without_a_panic() {
     for arguments in commands_that_print(&controller.api) {
         terminal::assert_survives_lost_output(TRIBUTARY, &arguments);
     }
-    // Nor where nothing can be said of an error.
+    // If a command cannot write its error message, it still exits with status 1.
     let missing = Command::new(env!("CARGO_BIN_EXE_tributary"))
         .args(["plan", "/no/such/file"])
         .stderr(File::create("/dev/full").unwrap())
         .output();
     assert_eq!(missing.unwrap().status.code(), Some(1));
-    // A reader that goes while there is nothing new to say.
+    // The reader closes the pipe while the command has nothing to print.
     let mut doctor = Command::new(env!("CARGO_BIN_EXE_tributary"));
     doctor.args(["doctor", "--watch", "--interval", "1", "--controller", &controller.api]);
     let mut doctor = doctor.stdout(Stdio::piped()).spawn().unwrap();
@@ -64,7 +64,7 @@ fn a_reader_that_stops_is_no_error_and_a_full_disk_is_one_without_a_panic() {
     }
 }
 
-/// Returns bash's proposals for a command line that ends with an unfinished word.
+/// Returns bash's proposals for a command line that ends with an incomplete word.
 fn proposed(script: &str, words: &[&str]) -> Option<Vec<String>> {
     let last = words.len() - 1;
     let line = format!(

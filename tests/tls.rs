@@ -1,5 +1,5 @@
-//! The daemons with mutual TLS, by certificates from `tributary certs`, as on real hosts.
-//! Needs root; says so if it is missing.
+//! Tests of the daemons with mutual TLS and certificates from `tributary certs`, as on real hosts. They
+//! need root; without root, they print that they are skipped.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -37,14 +37,14 @@ fn an_all_reduce_with_mutual_tls_is_right_and_strangers_stay_outside() {
     let create = ["jobs", "create", "job", "--json", "--token-out", &token];
     let list = ["jobs", "list", "--json"];
 
-    // Only operators create jobs, and callers without a certificate from the CA do not even get a hearing.
+    // Only operators can create jobs. Callers without a certificate from the CA cannot even connect.
     assert_refused(
         &ask(&network, &create, &certificates.of("w0")),
         &["for \"w0\"", "for \"operator\", \"ps\" only"],
     );
     let stranger = others.of("operator");
     assert_refused(&ask(&network, &list, &stranger), &["its certificate is not signed by", &stranger[1]]);
-    // A client that trusts the controller, but that the controller does not trust.
+    // This client trusts the controller, but the controller does not trust it.
     let mut unknown = stranger.clone();
     unknown[1] = network.file("both.crt");
     let both = [&operator[1], &stranger[1]].map(|ca| fs::read_to_string(ca).unwrap());
@@ -54,7 +54,8 @@ fn an_all_reduce_with_mutual_tls_is_right_and_strangers_stay_outside() {
     assert_refused(&ask(&network, &list, &[]), &["it demands TLS", "--tls-ca"]);
     succeeded(&ask(&network, &create, &operator));
 
-    // A host that claims to be another one, with its agent or its server; and a host from elsewhere.
+    // Hosts that use another host's name, with their agent or server, and a host with another CA's
+    // certificate.
     let reduce = ["--size", "64KiB", "--iterations", "2"];
     let spawn = |host: &str, options: &[String]| Daemon::spawn(with(network.agent_command(host), options));
     let (status, log) = spawn("w0", &certificates.of("w1")).end();
@@ -68,7 +69,7 @@ fn an_all_reduce_with_mutual_tls_is_right_and_strangers_stay_outside() {
     let (status, log) = Daemon::spawn(with(network.server_command("job"), &certificates.of("w0"))).end();
     assert!(status.code() == Some(1) && log.contains("not for host \"ps\""), "{log}");
 
-    // The job has not suffered from any of this.
+    // These attempts have not affected the job.
     let _server = Daemon::start(with(network.server_command("job"), &certificates.of("ps")));
     let agent = |host: &String| Daemon::start(with(network.agent_command(host), &certificates.of(host)));
     let _agents: Vec<_> = network.workers().iter().map(agent).collect();
@@ -100,7 +101,7 @@ fn workers_train_through_their_agents_each_in_its_hosts_name() {
     let listen = format!("{}:29812", network.address("ps"));
     let server = network.command("ps", &["server", "--ps-listen", &listen, "--ps-job", &job]);
     let _server = Daemon::start(with(server, &certificates.of("ps")));
-    // The test runs without a controller and does not need one.
+    // The test has no controller and does not need one.
     let agent = |host: &str, options: &[String]| {
         let mut agent = Daemon::spawn(with(network.agent_command(host), options));
         agent.wait_for_line("agent is up");

@@ -1,4 +1,4 @@
-//! Wrong input gets a clear error and exit status 1 or 2.
+//! Tests that wrong input gets a clear error, and exit status 1 or 2.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ fn path(file: &Path) -> &str {
     file.to_str().unwrap()
 }
 
-/// The default topology with one text replaced, in a file.
+/// Writes a copy of the default topology with one text replaced.
 fn changed_topology(folder: &Path, from: &str, to: &str) -> std::path::PathBuf {
     let text = fs::read_to_string(root().join("topologies/three-tier-8.toml")).unwrap();
     assert!(text.contains(from), "{from:?} is not in the topology any more");
@@ -28,7 +28,7 @@ fn changed_topology(folder: &Path, from: &str, to: &str) -> std::path::PathBuf {
     file
 }
 
-/// The checked-in pipeline with its JSON changed, in a folder.
+/// Writes a copy of the checked-in pipeline, whose JSON `change` has modified, into a folder.
 fn changed_pipeline(folder: &Path, change: impl FnOnce(&mut Value)) {
     let build = root().join("p4/build/256");
     let mut pipeline: Value =
@@ -80,7 +80,7 @@ fn a_topology_is_refused_with_file_and_line() {
     refused(&["demo", "--topology", "no/such/file.toml"], 1, &["no/such/file.toml"]);
 }
 
-/// [`refused`] checks that the cause is given only once.
+/// [`refused`] also checks that the error gives the cause only once.
 #[test]
 fn a_file_that_cannot_be_used_is_named_with_the_cause() {
     let folder = tempfile::tempdir().unwrap();
@@ -105,7 +105,7 @@ fn a_file_that_cannot_be_used_is_named_with_the_cause() {
     list(path(&cert), "cannot be used: ");
 }
 
-/// Nothing is ever written to the pipe: a program that opened it would wait permanently.
+/// No process writes to the pipe, so a program that opened it would wait forever.
 #[test]
 fn an_input_that_is_a_pipe_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
@@ -212,7 +212,7 @@ fn what_is_no_controller_is_said_to_be_none() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    // A gRPC server with other services, such as a switch's: it knows none of the controller's calls.
+    // A gRPC server with other services, such as a switch's, does not know the controller's calls.
     let other = tower::service_fn(|_: Request<Body>| async {
         Ok::<_, Infallible>(Status::unimplemented("").into_http::<Body>())
     });

@@ -1,8 +1,8 @@
-//! The dependencies between the files of one crate, from their paths and `use` declarations.
+//! Finds circular dependencies between the files of one crate, from their paths and `use` declarations.
 //!
-//! A file depends on the file that defines a name it uses; re-exports are followed. Three kinds of use do not count:
-//! those of tests, those inside of macros, and those of a parent by its child module, because a child extends its
-//! parent. A path that leads out of the crate is ignored.
+//! A file depends on the file that defines a name it uses; re-exports are followed. Three kinds of uses
+//! do not count: uses in tests, uses inside of macros, and a child module's uses of its parent, because
+//! a child extends its parent. Paths outside of the crate are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,15 +13,15 @@ use petgraph::graphmap::DiGraphMap;
 use syn::visit::{Visit, visit_path};
 use syn::{Attribute, Item, ItemMod, ItemUse, Meta, UseTree};
 
-/// The names of a path, from left to right; of a module, from the crate's root.
+/// A path as a list of names. The path of a module starts at the crate's root.
 type Names = Vec<String>;
 
-/// The deepest chain of re-exports that is followed.
+/// The longest chain of re-exports that is followed.
 const MOST_REEXPORTS: usize = 12;
 
-/// Returns the circles of a crate's files, each as its dependencies:
-/// the file, the file it depends on, and one name that it uses of it. `root` is the file of the crate's root module;
-/// without that file there is no circle.
+/// Returns the circles between a crate's files. Each circle is a list of dependencies: a file, the file
+/// on which it depends, and one name that it uses. `root` is the file of the crate's root module. If it
+/// does not exist, the result is empty.
 pub(crate) fn circles(root: &Path) -> Vec<Vec<(PathBuf, PathBuf, String)>> {
     if !root.exists() {
         return Vec::new();
@@ -47,13 +47,13 @@ pub(crate) fn circles(root: &Path) -> Vec<Vec<(PathBuf, PathBuf, String)>> {
 struct Module {
     file: PathBuf,
     children: BTreeSet<String>,
-    /// The names that it defines.
+    /// The names that the module defines.
     items: BTreeSet<String>,
-    /// By the name that it has here: the path of an imported item.
+    /// The path of each imported item, by its name in this module.
     imports: BTreeMap<String, Names>,
-    /// The modules from which it imports all names.
+    /// The modules from which this module imports all names.
     globs: Vec<Names>,
-    /// The paths in its code and in its `use` declarations.
+    /// The paths in the module's code and in its `use` declarations.
     paths: Vec<Names>,
 }
 
@@ -61,8 +61,8 @@ struct Module {
 struct Modules(BTreeMap<Names, Module>);
 
 impl Modules {
-    /// Reads a module and its children. `folder` has the files of the children;
-    /// `inline` is the content of a module that has no file of its own.
+    /// Reads a module and its children. `folder` contains the files of the children. `inline` is the
+    /// content of a module without its own file.
     fn read(&mut self, path: Names, file: &Path, folder: &Path, inline: Option<Vec<Item>>) {
         let parse = || syn::parse_file(&fs::read_to_string(file).unwrap()).unwrap().items;
         let mut module = Module { file: file.to_owned(), ..Module::default() };
@@ -81,7 +81,7 @@ impl Modules {
                     match (content, own.iter().find(|file| file.exists())) {
                         (Some((_, items)), _) => self.read(child, file, &below, Some(items)),
                         (None, Some(own)) => self.read(child, own, &below, None),
-                        // Code that a build script writes.
+                        // A build script writes the code of this module.
                         (None, None) => continue,
                     }
                     module.children.insert(name);
@@ -92,7 +92,7 @@ impl Modules {
         self.0.insert(path, module);
     }
 
-    /// Returns the dependencies between files, each with one name that makes it one.
+    /// Returns the dependencies between files, each with one name that causes it.
     fn dependencies(&self) -> BTreeMap<(PathBuf, PathBuf), String> {
         let mut dependencies = BTreeMap::new();
         for (path, module) in &self.0 {
@@ -109,8 +109,8 @@ impl Modules {
         dependencies
     }
 
-    /// Returns the module that defines what `used` means in the module `from`;
-    /// `None` if it is not of this crate.
+    /// Returns the module that defines the name `used` in the module `from`; `None` if it is outside of
+    /// this crate.
     fn definer(&self, from: &Names, used: &[String], depth: usize) -> Option<&Names> {
         let (first, behind) = used.split_first().filter(|_| depth < MOST_REEXPORTS)?;
         let (mut at, mut rest) = match first.as_str() {
@@ -142,7 +142,7 @@ impl Modules {
 }
 
 impl Module {
-    /// Adds the names that a `use` declaration imports; `before` is the path in front of `tree`.
+    /// Adds the names that a `use` declaration imports. `before` is the path in front of `tree`.
     fn import(&mut self, tree: &UseTree, before: &mut Names) {
         let (own, name) = match tree {
             UseTree::Path(path) => {
@@ -163,7 +163,7 @@ impl Module {
     }
 }
 
-/// Collects the paths of code.
+/// Collects the paths in code.
 struct Paths<'a>(&'a mut Vec<Names>);
 
 impl<'ast> Visit<'ast> for Paths<'_> {
@@ -190,7 +190,7 @@ fn is_for_tests(attribute: &Attribute) -> bool {
     matches!(&attribute.meta, Meta::List(list) if list.path.is_ident("cfg") && list.tokens.to_string() == "test")
 }
 
-/// The name that an item defines.
+/// Returns the name that an item defines.
 fn name(item: &Item) -> Option<String> {
     let name = match item {
         Item::Const(item) => &item.ident,

@@ -1,4 +1,5 @@
-//! The crates depend on each other as ARCHITECTURE.md says, and the files of a crate not in circles.
+//! Checks that crates depend on each other as ARCHITECTURE.md shows, and that files of a crate have no
+//! circular dependencies.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use circles::circles;
 use toml::Table;
 
-/// Rows from the top down: a crate uses only crates in rows below its own.
+/// The rows of crates from the top down. A crate uses only crates in rows below its own.
 const ROWS: [&[&str]; 9] = [
     &["paper", "testkit"],
     &["bench"],
@@ -23,7 +24,7 @@ const ROWS: [&[&str]; 9] = [
     &["topology", "transport"],
     &["files", "wire"],
 ];
-/// Crates that must stay usable without an async runtime.
+/// Crates that must be usable without an async runtime.
 const WITHOUT_RUNTIME: [&str; 14] = [
     "sim", "verify", "lab", "trainer", "certs", "planner", "protocol", "link", "codec", "picture",
     "topology", "wire", "capture", "files",
@@ -33,7 +34,7 @@ fn manifest(folder: &Path) -> Table {
     fs::read_to_string(folder.join("Cargo.toml")).unwrap().parse().unwrap()
 }
 
-/// The folders of all crates.
+/// Returns the folders of all crates.
 fn crates() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let workspace = manifest(&root);
@@ -41,7 +42,7 @@ fn crates() -> Vec<PathBuf> {
     members.iter().map(|member| root.join(member.as_str().unwrap())).collect()
 }
 
-/// Every crate of the workspace with its dependencies, except those of its tests.
+/// Returns every crate of the workspace with its dependencies, except dependencies of its tests.
 fn dependencies() -> BTreeMap<String, BTreeSet<String>> {
     let short = |name: &String| name.strip_prefix("tributary-").unwrap_or(name).to_owned();
     let all = crates().into_iter().map(|folder| {

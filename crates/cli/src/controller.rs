@@ -1,4 +1,4 @@
-//! Connections to the controller.
+//! Connections of commands to the controller.
 
 use anyhow::{Result, anyhow, bail};
 use tonic::transport::Channel;
@@ -10,10 +10,11 @@ use tributary_transport::Remote;
 /// Connects to a controller.
 ///
 /// # Errors
-/// No answer, something other than a controller, or one of the two does not trust the other.
+/// The address does not answer, the server is not a controller, or the TLS authentication failed.
 pub async fn connect(controller: &Remote) -> Result<ControllerClient<Channel>> {
     let mut client = ControllerClient::new(controller.connect().await?);
-    // Anything may listen at an address, such as a switch, which would answer unknown calls without an explanation.
+    // The call detects other servers, such as a switch, which would answer unknown calls without an
+    // explanation.
     match client.get_controller(v1::GetControllerRequest {}).await {
         Err(status) if is_another(status.code()) => bail!(
             "what listens at {} is no controller: is --controller right? A switch's P4Runtime server and a parameter \
@@ -26,12 +27,13 @@ pub async fn connect(controller: &Remote) -> Result<ControllerClient<Channel>> {
     }
 }
 
-/// Returns true if the server is not a controller: it does not know the call, or does not speak gRPC.
+/// Returns true if the code shows that the server is not a controller. Such a server does not implement
+/// the call, or does not use gRPC.
 fn is_another(code: Code) -> bool {
     matches!(code, Code::Unimplemented | Code::Unknown | Code::Internal)
 }
 
-/// The controller's message, without gRPC's additions.
+/// Returns an error with the controller's message, without the text that gRPC adds.
 #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
 pub fn refused(status: Status) -> anyhow::Error {
     anyhow!("{}", reason(&status))

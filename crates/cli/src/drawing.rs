@@ -1,4 +1,4 @@
-//! The tree as a drawing of characters.
+//! Draws a job's tree with text characters.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use termtree::Tree;
 use tributary_planner::{Plan, SwitchRole};
 use tributary_topology::NodeKey;
 
-/// Draws the tree from the server down, with each node's role.
+/// Draws the tree from the server downwards, with the role of each node.
 pub fn drawing(plan: &Plan) -> String {
     let server = &plan.server;
     let mut root = Tree::new(format!("{}  finishes {}", server.name, streams(server.fan_in.into())));
@@ -20,7 +20,7 @@ pub fn drawing(plan: &Plan) -> String {
     root.to_string()
 }
 
-/// The nodes of the tree by key, for fast look-up: there may be thousands.
+/// The nodes of the tree by key. A plan may have thousands of nodes, so the look-up must be fast.
 struct Nodes<'a> {
     switches: HashMap<NodeKey, &'a SwitchRole>,
     ranks: HashMap<NodeKey, u16>,
@@ -39,7 +39,7 @@ impl Nodes<'_> {
     }
 }
 
-/// A switch's role, in words.
+/// Describes a switch's role in words.
 pub fn role(switch: &SwitchRole) -> String {
     match (switch.programmable, switch.aggregate) {
         (true, true) => format!("aggregates {}", switch.fan_in),

@@ -13,10 +13,11 @@ use tributary_topology::{Topology, TopologyError};
 const DEFAULT_TOPOLOGY: &str = include_str!("../../../topologies/three-tier-8.toml");
 const DEFAULT_TOPOLOGY_NAME: &str = "topologies/three-tier-8.toml (built in)";
 
-/// The default socket of this host's agent, on which it listens for training processes.
+/// The default path of the socket on which this host's agent accepts training processes.
 pub const DEFAULT_SOCKET: &str = "/run/tributary/agent.sock";
 
-/// The text of the topology in `file`, or of the built-in one, and its name in errors.
+/// Reads the topology's text from `file`, or the built-in topology. Also returns its name for error
+/// messages.
 pub fn topology_text(file: Option<&Path>) -> io::Result<(String, String)> {
     match file {
         Some(file) => Ok((tributary_files::read_text(file)?, file.display().to_string())),
@@ -24,7 +25,7 @@ pub fn topology_text(file: Option<&Path>) -> io::Result<(String, String)> {
     }
 }
 
-/// The topology in `file`, or the built-in one.
+/// Loads the topology in `file`, or the built-in topology.
 pub fn load_topology(file: Option<&Path>) -> Result<Topology, TopologyError> {
     match file {
         Some(file) => Topology::load(file),
@@ -32,17 +33,17 @@ pub fn load_topology(file: Option<&Path>) -> Result<Topology, TopologyError> {
     }
 }
 
-/// Parses the probability that a link loses a frame.
+/// Parses the probability with which a link loses a frame.
 pub fn probability(text: &str) -> Result<f64, String> {
     let (number, unit) = text.strip_suffix('%').map_or((text, 1.0), |percent| (percent.trim_end(), 100.0));
     match number.parse::<f64>().map(|number| number / unit) {
-        // If every frame were lost, nothing would ever finish.
+        // The limit is 0.5, because with very high losses no operation would complete.
         Ok(p) if (0.0..=0.5).contains(&p) => Ok(p),
         _ => Err("a probability from 0 to 0.5 is needed, or 0% to 50%".to_owned()),
     }
 }
 
-/// Parses a share of a whole.
+/// Parses a fraction from 0 to 1.
 pub fn share(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
@@ -50,16 +51,16 @@ pub fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Parses a gradient's size.
+/// Parses the size of a gradient.
 pub fn size(text: &str) -> Result<ByteSize, String> {
     match text.parse::<ByteSize>() {
-        // What has no room in 64 bits becomes the largest number that has.
+        // The parser turns numbers that exceed 64 bits into `u64::MAX`, so `u64::MAX` is refused.
         Ok(size) if size.as_u64() > 0 && size.as_u64() < u64::MAX => Ok(size),
         _ => Err("a number of bytes is needed, such as 64MiB, more than 0 and less than 16 EiB".to_owned()),
     }
 }
 
-/// Sizes in settings files: a number of bytes, or a text as on the command line.
+/// Reads and writes sizes in settings files: a number of bytes, or a text as on the command line.
 pub mod byte_size {
     use bytesize::ByteSize;
     use serde::de::Error;
@@ -72,12 +73,12 @@ pub mod byte_size {
         Text(String),
     }
 
-    /// Writes a number of bytes.
+    /// Writes a size as a number of bytes.
     pub fn serialize<S: Serializer>(size: &Option<ByteSize>, to: S) -> Result<S::Ok, S::Error> {
         size.map(|size| size.as_u64()).serialize(to)
     }
 
-    /// Reads anything that [`size`](super::size) accepts.
+    /// Reads any size that [`size`](super::size) accepts.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ByteSize>, D::Error> {
         let text = match Written::deserialize(from)? {
             Written::Bytes(bytes) => bytes.to_string(),
@@ -87,7 +88,7 @@ pub mod byte_size {
     }
 }
 
-/// Parses one of several names, which people also write with a space behind each comma.
+/// Parses one name of a comma-separated list. A space after the comma is allowed.
 pub fn name(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("a name is needed".to_owned()),

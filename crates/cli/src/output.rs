@@ -1,4 +1,4 @@
-//! Output for people.
+//! Output for users.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -10,7 +10,8 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Wi
 use console::Term;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Prints a text and a line's end. A reader that has stopped, as `head` does, is not an error.
+/// Prints a text and a newline. A closed pipe is not an error, because readers such as `head` stop
+/// early.
 ///
 /// # Errors
 /// Standard output cannot be written to.
@@ -18,9 +19,9 @@ pub fn print(text: impl Display) -> Result<()> {
     print_while_read(text).map(|_| ())
 }
 
-/// Prints like [`print()`]; returns `Break` if the reader has stopped.
+/// Prints like [`print()`]; returns `Break` if the reader has closed the pipe.
 ///
-/// For commands that would otherwise never end.
+/// Commands that run without an end use it to stop.
 ///
 /// # Errors
 /// Standard output cannot be written to.
@@ -31,19 +32,18 @@ pub fn print_while_read(text: impl Display) -> Result<ControlFlow<()>> {
     }
 }
 
-/// Prints a text beside the output, on standard error.
-/// Ignores failures, because they cannot be reported.
+/// Prints a text on standard error. Ignores failures, because they cannot be reported.
 pub fn complain(text: impl Display) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Returns true if standard output may still have a reader; `false` once a pipe's other end is closed.
+/// Returns false if standard output is a pipe whose reader has closed it, otherwise true.
 ///
-/// For commands that have nothing to print for a long time.
+/// Used by commands that print nothing for a long time.
 pub fn is_read() -> bool {
     let stdout = io::stdout();
     let mut ends = [PollFd::new(&stdout, PollFlags::empty())];
-    // An error says nothing of the reader.
+    // An error of `poll` does not show that the reader is gone.
     let closed = poll(&mut ends, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0);
     !(closed && ends[0].revents().contains(PollFlags::ERR))
 }
@@ -67,7 +67,7 @@ pub fn table(header: &[&str]) -> Table {
     table
 }
 
-/// A table whose columns, except the first, are right-aligned numbers.
+/// Returns a table whose columns, except the first, are right-aligned numbers.
 pub fn number_table(header: &[&str]) -> Table {
     let mut table = table(header);
     for column in table.column_iter_mut().skip(1) {
@@ -76,8 +76,8 @@ pub fn number_table(header: &[&str]) -> Table {
     table
 }
 
-/// The same table, in which only headers are wrapped, and between words: a number on
-/// two lines is not read as one.
+/// Returns the table with a line wrap in headers only, and only between words. A number on two lines
+/// would be misread.
 pub fn with_whole_words(mut table: Table) -> Table {
     let columns = table.column_iter().count();
     let mut widths = vec![0; columns];

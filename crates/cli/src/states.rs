@@ -1,8 +1,8 @@
-//! The states of jobs and switches in one word each, as people, programs and metrics get them.
+//! One-word names for the states of jobs and switches, used in tables, JSON and metrics.
 
 use tributary_api::v1;
 
-/// A job's state.
+/// Returns the name of a job's state.
 pub fn of_job(state: v1::JobState) -> &'static str {
     match state {
         v1::JobState::Unspecified => "unknown",
@@ -15,7 +15,7 @@ pub fn of_job(state: v1::JobState) -> &'static str {
     }
 }
 
-/// A switch's state.
+/// Returns the name of a switch's state.
 pub fn of_switch(state: v1::SwitchState) -> &'static str {
     match state {
         v1::SwitchState::Unspecified => "unknown",

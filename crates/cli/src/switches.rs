@@ -1,4 +1,4 @@
-//! The state of the controller's switches, for commands that show counters or jobs.
+//! The states of the controller's switches, for commands that show counters or jobs.
 
 use std::time::Duration;
 
@@ -11,26 +11,27 @@ use tributary_api::v1::controller_client::ControllerClient;
 use crate::controller::refused;
 use crate::states;
 
-/// All switches that the controller manages.
+/// Requests the list of all switches that the controller manages.
 ///
 /// # Errors
-/// The controller's refusal.
+/// The controller refuses, or does not answer.
 pub async fn list(client: &mut ControllerClient<Channel>) -> Result<Vec<v1::Switch>> {
     let listed = client.list_switches(v1::ListSwitchesRequest {}).await.map_err(refused)?;
     Ok(listed.into_inner().switches)
 }
 
-/// One line for each switch that is away, and for each faulty cable; none if all is well.
+/// Returns one line for each unreachable switch, and for each faulty cable; none if there is no
+/// problem.
 pub fn remarks(switches: &[v1::Switch]) -> Vec<String> {
     let cables = switches.iter().flat_map(|switch| &switch.cable_faults);
     let cables = cables.map(|fault| fault.description.clone());
     let mut remarks: Vec<_> = switches.iter().filter_map(remark).chain(cables).collect();
-    // Both switches report a cable between them.
+    // The two switches at the ends of a cable both report its fault.
     remarks.dedup();
     remarks
 }
 
-/// A line for a switch that is away; `None` if it is up.
+/// Returns a line for an unreachable switch; `None` if the switch is up.
 pub fn remark(switch: &v1::Switch) -> Option<String> {
     let (name, time) = (&switch.name, seconds(switch.state_milliseconds));
     match switch.state() {
@@ -42,7 +43,7 @@ pub fn remark(switch: &v1::Switch) -> Option<String> {
     }
 }
 
-/// A switch as JSON.
+/// Returns a switch as JSON.
 pub fn switch_json(switch: &v1::Switch) -> Value {
     json!({
         "name": switch.name,
@@ -59,7 +60,7 @@ pub fn switch_json(switch: &v1::Switch) -> Value {
     })
 }
 
-/// Formats milliseconds for people.
+/// Formats milliseconds as seconds for users.
 fn seconds(milliseconds: u64) -> String {
     format!("{:.1} s", Duration::from_millis(milliseconds).as_secs_f64())
 }

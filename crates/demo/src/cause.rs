@@ -1,12 +1,13 @@
-//! Which of several errors is the cause: a failed worker ends the job for all.
+//! Finds the cause among several errors. If one worker fails, the job ends for all, and all report
+//! errors.
 
 use anyhow::{Error, Result};
 use tonic::Code;
 use tributary_client::ClientError;
 
-/// Returns the results of all workers, or the error that caused the others.
+/// Returns the results of all workers, or the error that caused the other errors.
 ///
-/// A failed worker ends the job for all.
+/// If one worker fails, the job ends for all workers.
 pub(crate) fn first_cause<T>(ends: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
     let (mut all, mut errors) = (Vec::new(), Vec::new());
     for end in ends {
@@ -19,7 +20,7 @@ pub(crate) fn first_cause<T>(ends: impl Iterator<Item = Result<T>>) -> Result<Ve
     errors.into_iter().next().map_or(Ok(all), Err)
 }
 
-/// Returns true if an error only reports that the job was over, so that another process caused it.
+/// Returns true if the error only reports that the job has ended, so that another process caused it.
 pub(crate) fn is_consequence(error: &Error) -> bool {
     match error.downcast_ref() {
         Some(ClientError::JobEnded(_) | ClientError::JobFailed(_)) => true,

@@ -1,9 +1,8 @@
-//! The job's hosts, each with its daemon: an agent for each worker's training process,
-//! and the aggregation server.
+//! The job's hosts, each with its daemon: an agent for each worker, and the aggregation server.
 //!
-//! They are started as `tributary agent` and `tributary server --job` start them, but do not attend at the controller:
-//! that takes a second port for probes of the cable, and an in-process link has one. So the controller assumes that the
-//! cables work.
+//! The daemons start as under `tributary agent` and `tributary server --job`, but open no session with
+//! the controller. A session needs a second port for probes of the cable, and an in-process link has
+//! only one. So the controller assumes that the cables work.
 
 use std::path::PathBuf;
 
@@ -20,19 +19,20 @@ use tributary_transport::Remote;
 use crate::network::DemoNetwork;
 use crate::report::AtServer;
 
-/// A socket's path may have 107 bytes, and the sockets' names in the folder take a few.
+/// The most bytes in the folder's path. A socket's path may have 107 bytes, and the socket's name needs
+/// a few of them.
 const LONGEST_FOLDER: usize = 96;
 
-/// The daemons at work.
+/// The running daemons.
 pub(crate) struct Hosts {
     agents: Vec<RunningAgent>,
-    /// In the order of ranks.
+    /// The workers in the order of ranks.
     workers: Vec<Worker>,
     servers: Servers,
     served: Served,
-    /// The server's name.
+    /// The name of the server's host.
     server: String,
-    /// Has the agents' sockets, and is removed with them.
+    /// The folder of the agents' sockets; dropping it removes the sockets.
     _folder: TempDir,
 }
 
@@ -48,7 +48,7 @@ impl Hosts {
     /// Starts the agents, and the server of this job. Must be called in a tokio runtime.
     ///
     /// # Errors
-    /// A host without a link, a socket that cannot be made.
+    /// A host has no link, or a socket cannot be created.
     pub(crate) fn start(
         controller: &Remote,
         (job, token): (&str, &[u8]),
@@ -70,7 +70,7 @@ impl Hosts {
         let (mut agents, mut workers) = (Vec::new(), Vec::new());
         for worker in &plan.workers {
             let (host, open_port) = host(worker.key)?;
-            // A host's name may be longer than a socket's.
+            // The socket is named after the rank, because a host's name may be too long for a socket's path.
             let socket = folder.path().join(format!("{}.sock", worker.rank));
             let worker = Worker { host, socket };
             agents.push(start_agent(controller, &worker, open_port).with_context(|| worker.host.clone())?);
@@ -82,15 +82,15 @@ impl Hosts {
         Ok(Self { agents, workers, servers, served, server, _folder: folder })
     }
 
-    /// In the order of ranks.
+    /// Returns the workers in the order of ranks.
     pub(crate) fn workers(&self) -> &[Worker] {
         &self.workers
     }
 
-    /// Waits until the server's part in the job is over.
+    /// Waits until the server has finished its part in the job.
     ///
     /// # Errors
-    /// It was over before its end.
+    /// The server stopped before the job ended.
     pub(crate) fn served(&self) -> impl Future<Output = Result<()>> + Send + use<> {
         let (served, server) = (self.served.clone(), self.server.clone());
         async move { served.over().await.map_err(|reason| anyhow!("{server}: {reason}")) }
@@ -99,13 +99,13 @@ impl Hosts {
     /// Returns the server's current counters.
     pub(crate) async fn at_server(&self) -> Result<AtServer> {
         let servers = self.servers.clone();
-        // Waiting for the server's thread would hold up everything else here.
+        // The call waits for the server's thread, so it runs on a blocking thread.
         let all = tokio::task::spawn_blocking(move || servers.stats()).await?;
         let (_, stats) = all.first().with_context(|| format!("{} serves no job", self.server))?;
         Ok(AtServer { contributions: stats.protocol.contributions, results: stats.protocol.results })
     }
 
-    /// Stops all daemons, once the job is over.
+    /// Stops all daemons after the end of the job.
     pub(crate) async fn stop(self) {
         for agent in self.agents {
             agent.shutdown().await;

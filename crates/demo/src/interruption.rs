@@ -1,4 +1,4 @@
-//! The demo's end by a signal: what it has in the file system, sockets and shared memory, goes first.
+//! Ends the demo on a signal, after its sockets and shared memory have been removed.
 
 use std::sync::Arc;
 
@@ -7,24 +7,24 @@ use thiserror::Error;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// A signal has ended the demo before its end.
+/// The error of a demo that a signal has stopped.
 #[derive(Debug, Clone, Copy, Error)]
 #[error("interrupted")]
 pub(crate) struct Interrupted {
-    /// The exit status, as shells have it.
+    /// The exit status that shells use for the signal.
     pub(crate) status: u8,
 }
 
-/// Waits for SIGINT or SIGTERM, neither of which ends the process by itself once this exists.
-/// Clones wait for the same.
+/// Waits for SIGINT or SIGTERM. While this value exists, these signals do not end the process by
+/// themselves. Clones share the state.
 #[derive(Debug, Clone)]
 pub(crate) struct Interruption(Arc<watch::Sender<Option<Interrupted>>>);
 
 impl Interruption {
-    /// Listens from now on. Must be called in a tokio runtime.
+    /// Starts to receive the signals. Must be called in a tokio runtime.
     ///
     /// # Errors
-    /// The operating system refuses.
+    /// The operating system does not allow the signal handler.
     pub(crate) fn listen() -> Result<Self> {
         let interruption = Self(Arc::new(watch::Sender::new(None)));
         for kind in [SignalKind::interrupt(), SignalKind::terminate()] {
@@ -40,10 +40,10 @@ impl Interruption {
         Ok(interruption)
     }
 
-    /// Drives `work` to its end, or drops it at a signal.
+    /// Runs `work` to its end, or drops it when a signal arrives.
     ///
     /// # Errors
-    /// The errors of the work; [`Interrupted`].
+    /// The errors of `work`; [`Interrupted`].
     pub(crate) async fn or<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::select! {
             done = work => done,
@@ -54,7 +54,7 @@ impl Interruption {
     async fn comes(&self) -> Interrupted {
         match self.0.subscribe().wait_for(Option::is_some).await.map(|interrupted| *interrupted) {
             Ok(Some(interrupted)) => interrupted,
-            // It cannot be: this has a sender.
+            // Does not happen, because this value holds a sender.
             Ok(None) | Err(_) => std::future::pending().await,
         }
     }

@@ -1,14 +1,14 @@
-//! Checks the fabric's results against sums computed here in double precision.
+//! Compares the fabric's results with sums that are computed here in double precision.
 
 use tributary_wire::SliceWidth;
 
-/// The findings over all completed rounds.
+/// The result of the comparison over all completed rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Verdict {
     /// True if every worker got the same bits in every round.
     pub(crate) identical: bool,
-    /// The largest |result − f64 sum| over all values, relative to the largest input magnitude in the
-    /// value's slice.
+    /// The largest |result − double-precision sum| over all values, divided by the largest input magnitude
+    /// in the value's slice.
     pub(crate) max_relative_error: f64,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Exchange {
 }
 
 impl Verdict {
-    /// Adds one round of all workers.
+    /// Adds the exchanges of all workers in one round.
     pub(crate) fn add_round(&mut self, width: SliceWidth, round: &[Exchange]) {
         let Some(first) = round.first() else { return };
         self.identical &= round.iter().all(|exchange| same_bits(&exchange.sum, &first.sum));
@@ -45,8 +45,8 @@ fn same_bits(a: &[f32], b: &[f32]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
 }
 
-/// The largest error in one slice, relative to its largest input magnitude; 0 for a slice of zeros
-/// whose result is zero.
+/// Returns the largest error in one slice, divided by the slice's largest input magnitude. Returns 0 if
+/// inputs and result are all zero.
 fn relative_error(inputs: &[&[f32]], result: &[f32]) -> f64 {
     let largest =
         inputs.iter().flat_map(|input| input.iter()).fold(0.0_f64, |m, &x| m.max(f64::from(x).abs()));

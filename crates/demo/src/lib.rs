@@ -1,9 +1,9 @@
 //! `tributary demo`: the whole system in one process, over the same interfaces as on a real network.
 //!
-//! Embedded switches serve P4Runtime on loopback TCP, the controller sets them up, the aggregation server and an agent
-//! a worker are those of `tributary server` and `tributary agent`, and trainers all-reduce their gradients as any
-//! training process does: with `tributary-client`, through the socket of their host's agent and in memory that they
-//! share with it.
+//! Embedded switches serve P4Runtime on loopback TCP, and the controller writes their tables. The
+//! aggregation server and the agents are the daemons of `tributary server` and `tributary agent`. The
+//! trainers all-reduce their gradients like any training process: with `tributary-client`, through the
+//! socket of their host's agent, and in memory that they share with it.
 
 #![warn(
     clippy::print_stdout,
@@ -40,8 +40,8 @@ use tributary_cli::drawing::drawing;
 use tributary_cli::options::load_topology;
 use tributary_cli::output;
 
-/// Runs the demo and prints what it found, or why it failed: wrong input, something that cannot start,
-/// or an all-reduce that failed.
+/// Runs the demo, and prints its results or its error. Errors are wrong input, a part that cannot
+/// start, or a failed all-reduce.
 pub fn run(args: &DemoArgs) -> ExitCode {
     let Err(error) = train_and_compare(args) else { return ExitCode::SUCCESS };
     match error.downcast_ref() {
@@ -100,10 +100,10 @@ fn train_and_compare(args: &DemoArgs) -> Result<()> {
     Ok(())
 }
 
-/// A progress bar on standard error, shown only on a terminal.
+/// Returns a progress bar on standard error, which is shown only on a terminal.
 fn progress_bar(rounds: u32) -> ProgressBar {
     let style = ProgressStyle::with_template("training {bar:40} round {pos}/{len}  {per_sec}  {eta} left");
     let bar = ProgressBar::new(rounds.into());
-    // The template is a constant; were it wrong, the default style would do.
+    // The template is a constant and valid. If it were not, the default style would be used.
     style.map_or(bar.clone(), |style| bar.with_style(style))
 }

@@ -1,4 +1,5 @@
-//! `tributary demo` on its own, which builds in a third of the time of the whole command line.
+//! `tributary demo` as a separate program, which builds in a third of the time of the whole command
+//! line.
 
 use std::process::ExitCode;
 

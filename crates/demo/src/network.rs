@@ -1,4 +1,4 @@
-//! The network of the demo: embedded switches, and in-process links between them and the hosts.
+//! The demo's network: embedded switches, and in-process links between switches and hosts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -11,10 +11,10 @@ use tributary_topology::{End, LinkKey, NodeKey, Topology};
 
 use crate::report::Bytes;
 
-/// Frames that a link holds in each direction: more than all windows that can meet on it, so that
-/// frames are lost only by `--loss`.
+/// The number of frames that a link can queue in each direction. It exceeds all windows that can share
+/// a link, so that frames are lost only because of `--loss`.
 const QUEUE_FRAMES: usize = 8192;
-/// The address of a switch's P4Runtime server, unless the topology has one.
+/// The address of a switch's P4Runtime server if the topology names none.
 const ANY_LOOPBACK_PORT: &str = "127.0.0.1:0";
 
 /// A running network.
@@ -62,7 +62,7 @@ impl DemoNetwork {
         Ok(Self { switches, host_ports, meters })
     }
 
-    /// The P4Runtime address of each switch, for a controller.
+    /// Returns the P4Runtime address of each switch, for a controller.
     pub fn switch_addresses(&self, topology: &Topology) -> BTreeMap<String, SwitchAddress> {
         let address = |(key, switch): &(NodeKey, SoftSwitch)| {
             let node = &topology[*key];
@@ -72,7 +72,7 @@ impl DemoNetwork {
         self.switches.iter().map(address).collect()
     }
 
-    /// Takes the port of a host, for its agent; `None` the second time.
+    /// Removes and returns the port of a host, for its agent. Returns `None` on the second call.
     pub fn take_host_port(&mut self, host: NodeKey) -> Option<InProcessPort> {
         self.host_ports.remove(&host)
     }

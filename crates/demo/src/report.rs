@@ -1,37 +1,37 @@
-//! The results of the demo, for programs.
+//! The demo's results as JSON, for programs.
 
 use serde::Serialize;
 
-/// The demo's JSON object. Bytes are those of whole frames on links, over all rounds.
+/// The demo's JSON object. Bytes count whole frames on links, over all rounds.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Report {
-    /// Training nodes.
+    /// The number of workers.
     pub(crate) workers: usize,
-    /// Rounds of training, one all-reduce each.
+    /// The number of training rounds, with one all-reduce each.
     pub(crate) rounds: u32,
-    /// Values that each worker contributed to each all-reduce.
+    /// The number of values that each worker contributes to one all-reduce.
     pub(crate) values_per_round: usize,
     /// True if every worker got the same bits in every round and ended with the same parameters.
     pub(crate) identical_on_all_workers: bool,
-    /// The largest difference from the sum in double precision, relative to the largest input magnitude in
-    /// the value's slice.
+    /// The largest difference from the double-precision sum, divided by the largest input magnitude in the
+    /// value's slice.
     pub(crate) max_relative_error: f64,
-    /// Accuracy on held-out images, 0 to 1.
+    /// The accuracy on held-out images, from 0 to 1.
     pub(crate) accuracy: f64,
-    /// Accuracy of the same training on one machine.
+    /// The accuracy of the same training on one machine.
     pub(crate) accuracy_one_machine: f64,
     /// The bytes that the links carried.
     pub(crate) bytes: Bytes,
-    /// The least that they have to carry: every tree link each value once in either
-    /// direction, without headers.
+    /// The fewest bytes that the links must carry: each value once in both directions on each tree link,
+    /// without headers.
     pub(crate) bound: LowerBound,
-    /// Slices that workers retransmitted.
+    /// The number of slices that workers retransmitted.
     pub(crate) retransmissions: u64,
-    /// Slots of the switches over all rounds.
+    /// The use of the switches' slots over all rounds.
     pub(crate) slots: Slots,
-    /// The server's counters. Unlike bytes, these do not depend on retransmissions.
+    /// The server's counters. Unlike the bytes, they do not depend on retransmissions.
     pub(crate) server: AtServer,
-    /// Wall-clock time of the training, in seconds.
+    /// The wall-clock time of the training, in seconds.
     pub(crate) seconds: f64,
 }
 
@@ -40,9 +40,9 @@ pub(crate) struct Report {
 pub(crate) struct Bytes {
     pub(crate) into_server: u64,
     pub(crate) out_of_server: u64,
-    /// All links, both directions.
+    /// Bytes on all links in both directions.
     pub(crate) all_links: u64,
-    /// The direction of a link that carries most.
+    /// Bytes in the busiest direction of any link.
     pub(crate) busiest_link: u64,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct LowerBound {
 /// The numbers of slices completed in switches, and of slots released.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Slots {
-    /// Number of the job's slices times the number of switches that aggregate them.
+    /// The number of the job's slices times the number of switches that aggregate them.
     pub(crate) used: u64,
     pub(crate) released: u64,
 }
@@ -64,14 +64,15 @@ pub(crate) struct Slots {
 /// The server's counters over all rounds.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct AtServer {
-    /// Contributions that it aggregated, each from one worker or from a switch that had aggregated several.
+    /// Contributions that the server aggregated. Each comes from one worker, or from a switch that has
+    /// aggregated several.
     pub(crate) contributions: u64,
-    /// Results that it sent, without retransmissions.
+    /// Results that the server sent, without retransmissions.
     pub(crate) results: u64,
 }
 
 impl LowerBound {
-    /// The bound of several rounds.
+    /// Returns the bound for `rounds` rounds.
     pub(crate) fn times(self, rounds: u32) -> Self {
         let rounds = u64::from(rounds);
         Self { into_server: self.into_server * rounds, all_links: self.all_links * rounds }

@@ -1,4 +1,4 @@
-//! A fabric with one job on it, from start to end.
+//! A fabric with one job, from its start to its end.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -23,13 +23,13 @@ use crate::report::{AtServer, Bytes, LowerBound, Slots};
 use tributary_cli::{controller as remote, switches};
 
 pub(crate) const JOB: &str = "demo";
-/// The longest time for one request to a switch; a switch that takes longer has a defect.
+/// The longest time for one request to a switch. A switch that needs longer is defective.
 const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
-/// Between two questions for counters.
+/// The pause between two requests for counters.
 const PAUSE: Duration = Duration::from_millis(100);
 const GRADIENT_BYTES: u64 = PARAMETERS as u64 * 4;
 
-/// A running fabric, and the job on it.
+/// A running fabric and its job.
 pub(crate) struct RunningJob {
     pub(crate) hosts: Hosts,
     pub(crate) creator: Creator,
@@ -39,27 +39,27 @@ pub(crate) struct RunningJob {
     plan: Plan,
 }
 
-/// The creator of the job, which may end it.
+/// The client that created the job and may end it.
 #[derive(Debug, Clone)]
 pub(crate) struct Creator {
     client: ControllerClient<Channel>,
     pub(crate) token: Vec<u8>,
 }
 
-/// The measurements of a session, over all rounds.
+/// The measurements over all rounds.
 pub(crate) struct Measured {
     pub(crate) bytes: Bytes,
     pub(crate) retransmissions: u64,
     pub(crate) slots: Slots,
     pub(crate) server: AtServer,
     pub(crate) counters: Vec<v1::SwitchCounters>,
-    /// The expectation for one round.
+    /// The planner's expectation for one round.
     pub(crate) expected: Expectation,
 }
 
 /// The planner's expectation for one all-reduce.
 pub(crate) struct Expectation {
-    /// The least that links have to carry.
+    /// The fewest bytes that the links must carry.
     pub(crate) bound: LowerBound,
     /// The traffic without aggregation in the network, with the same downlink.
     pub(crate) plain: Traffic,
@@ -69,7 +69,7 @@ impl RunningJob {
     /// Starts the switches and the controller, creates the job, and starts the daemons of its hosts.
     ///
     /// # Errors
-    /// Anything that cannot start, with the error of the part that refused.
+    /// A part cannot start; the error is that part's.
     pub(crate) async fn start(args: &DemoArgs, topology: Topology) -> Result<Self> {
         let mut fabric = DemoNetwork::start(&topology, args.loss, args.seed).await?;
         let controller = Controller::start(ControllerConfig {
@@ -106,13 +106,13 @@ impl RunningJob {
         Ok(Self { hosts, creator, topology, fabric, controller, plan })
     }
 
-    /// The job's plan, equal to the controller's.
+    /// Returns the job's plan, which equals the controller's plan.
     pub(crate) fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Reads all counters, ends the job and stops everything.
-    /// `workers`: the counters of the workers' agents.
+    /// Reads all counters, ends the job and stops everything. `workers` are the counters of the workers'
+    /// agents.
     ///
     /// # Errors
     /// A switch or the controller does not answer.
@@ -137,8 +137,8 @@ impl RunningJob {
         Ok(measured)
     }
 
-    /// The switches' counters, none of them from earlier.
-    /// A loaded machine's switches may be late, so they are asked again.
+    /// Returns the current counters of all switches. On a busy machine, the controller may not have current
+    /// counters of every switch, so the request is repeated.
     async fn counters(&mut self) -> Result<Vec<v1::SwitchCounters>> {
         let deadline = Instant::now() + SWITCH_PATIENCE;
         loop {
@@ -175,7 +175,7 @@ impl RunningJob {
 }
 
 impl Creator {
-    /// Ends the job for everybody.
+    /// Ends the job for all its members.
     ///
     /// # Errors
     /// The controller refuses, or does not answer.
@@ -186,35 +186,35 @@ impl Creator {
     }
 }
 
-/// Ends a job whose server has failed.
+/// Ends the job if its server has failed.
 ///
-/// No other server serves the job here, and its workers would wait forever.
+/// No standby exists here, so the workers would wait forever.
 async fn end_without_server(served: impl Future<Output = Result<()>>, creator: Creator) {
     if served.await.is_err() {
-        // If the job is over, no worker waits.
+        // An error means that the job has ended already.
         let _ = creator.end_job().await;
     }
 }
 
-/// The plan of a job on an otherwise idle fabric, which is what the controller plans on here.
+/// Plans a job on a fabric without other jobs, as the controller does here.
 fn plan(topology: &Topology, window: u32, aggregation: Aggregation, downlink: Downlink) -> Result<Plan> {
     let job = JobRequest::of(topology, window, GRADIENT_BYTES).context("the topology has no server")?;
     let job = JobRequest { aggregation, downlink, ..job };
     Ok(tributary_planner::plan(topology, &FabricState::of(topology, window), &job)?)
 }
 
-/// Fails if a switch is missing: everything runs on this machine, so that is a defect.
-/// `remarks`: one for each switch with a problem.
+/// Returns an error if any switch has a problem; `remarks` has one text for each such switch. All
+/// switches run on this machine, so a missing switch is a defect.
 fn all_there(remarks: &[String]) -> Result<()> {
     match remarks {
         [] => Ok(()),
         [one] => bail!("{one}"),
-        // All run the same program, and usually have the same remark.
+        // All switches run the same program and usually have the same problem, so one text is enough.
         [first, others @ ..] => bail!("{first} (and {} more like it)", others.len()),
     }
 }
 
-/// Number of slots that results have released.
+/// Returns the number of slots that results have released.
 fn released(counters: &[v1::SwitchCounters]) -> u64 {
     let jobs = counters.iter().flat_map(|switch| &switch.jobs);
     jobs.filter(|counter| counter.reason == "released").map(|counter| counter.packets).sum()

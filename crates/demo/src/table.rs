@@ -1,4 +1,4 @@
-//! The results of the demo, as text for users.
+//! The demo's results as text for users.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use tributary_planner::Traffic;
 use crate::report::Report;
 use tributary_cli::output::number_table;
 
-/// The job's counters that get a column, in the order of a packet's way through a switch.
+/// The job's counters with a column each, in the order in which a switch processes a packet.
 const REASONS: [&str; 9] = [
     "received",
     "contributed",
@@ -23,7 +23,8 @@ const REASONS: [&str; 9] = [
     "rejected",
 ];
 
-/// All results. `plain`: the traffic of one round without aggregation in the network.
+/// Returns the text with all results. `plain` is the traffic of one round without aggregation in the
+/// network.
 pub(crate) fn text(report: &Report, plain: &Traffic, counters: &[SwitchCounters]) -> String {
     let Report { rounds, values_per_round, seconds, retransmissions, slots, .. } = report;
     format!(

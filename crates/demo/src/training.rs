@@ -1,4 +1,4 @@
-//! The training: a thread for each worker, which does what a user's training process does.
+//! The training. Each worker has a thread that does the work of a user's training process.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -17,15 +17,15 @@ use crate::interruption::{Interrupted, Interruption};
 use crate::judge::{Exchange, Verdict};
 use crate::running_job::{Creator, JOB, RunningJob};
 
-/// Number of rounds that workers may be ahead of the judge.
+/// The number of rounds that the workers may be ahead of the comparison.
 const ROUNDS_AHEAD: usize = 2;
 
 /// The result of a training.
 pub(crate) struct Outcome {
-    /// The final model of all workers; the first worker's if they differ.
+    /// The final model of all workers. If they differ, the first worker's model.
     pub(crate) model: Model,
     pub(crate) verdict: Verdict,
-    /// Wall-clock time, from when all workers had joined.
+    /// Wall-clock time in seconds since all workers had joined.
     pub(crate) seconds: f64,
     /// The counters of the workers' agents, in the order of ranks.
     pub(crate) stats: Vec<Stats>,
@@ -34,7 +34,7 @@ pub(crate) struct Outcome {
 /// Trains on all workers of the job at once, and calls `after_round` after each round.
 ///
 /// # Errors
-/// The error that stopped the training: that of a worker.
+/// The error of the worker that stopped the training.
 pub(crate) fn train(
     training: &Training,
     digits: &Digits,
@@ -66,7 +66,8 @@ pub(crate) fn train(
         false => None,
     };
     let seconds = started.elapsed().as_secs_f64();
-    // Otherwise a worker that still hands over a round would wait forever.
+    // The receivers are dropped first. Otherwise a worker that still hands over a round would wait
+    // forever.
     drop(exchanges);
     let ends =
         threads.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a trainer thread panicked"))?);
@@ -77,7 +78,7 @@ pub(crate) fn train(
     Ok(Outcome { model, verdict, seconds, stats })
 }
 
-/// Judges round after round; `None` if a worker has ended early.
+/// Compares the results of each round; returns `None` if a worker has stopped early.
 fn judge(
     (rounds, width): (u32, SliceWidth),
     workers: &[Receiver<Exchange>],
@@ -118,12 +119,13 @@ impl Trainer {
         end.with_context(|| host)
     }
 
-    /// Joins the job through the agent of the host, trains, and leaves.
+    /// Joins the job through the host's agent, trains, and leaves the job.
     async fn train(self) -> Result<(Model, Stats)> {
         let Self { worker, creator, training, images, joined, exchanges } = self;
         let job = Agent::connect(&worker.socket).await?.join(JOB, creator.token).await?;
         let mut segment = job.segment(PARAMETERS * size_of::<f32>()).await?;
-        // An error means that another worker has failed; then that worker's error counts. The same holds below.
+        // A send error means that another worker has failed. That worker's error is reported instead. The
+        // same applies to the sends below.
         let _ = joined.send(());
         drop(joined);
         let mut learner = Learner::new(&training, images, Share::Worker(u16::try_from(job.rank())?))?;

@@ -10,21 +10,22 @@ use tributary_wire::constants::CPU_PORT;
 use crate::error::LabError;
 use crate::lab::Lab;
 
-/// The program, which is looked for on the PATH.
+/// The name of the program on the PATH.
 pub(crate) const PROGRAM: &str = "simple_switch_grpc";
-/// Option for the address at which it publishes events by nanomsg.
-/// A BMv2 built without nanomsg does not know it.
+/// Option for the address at which BMv2 publishes events with nanomsg. A build without nanomsg does not
+/// know the option.
 const NOTIFICATIONS: &str = "--notifications-addr";
-/// Option for its second control port. A BMv2 built without Thrift does not know it.
+/// Option for BMv2's second control port. A build without Thrift does not know the option.
 const THRIFT_PORT: &str = "--thrift-port";
 
-/// Its path, if the PATH has it.
+/// Returns the path of BMv2 if the PATH contains it.
 pub(crate) fn find() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(PROGRAM)).find(|program| program.is_file())
 }
 
-/// The command for a station, on all of its interfaces; docs/bmv2.md has the reasons for the options.
+/// Returns the command that runs BMv2 at a station, on all of its interfaces. docs/bmv2.md explains the
+/// options.
 pub(crate) fn command(
     lab: &Lab,
     station: &str,
@@ -40,7 +41,7 @@ pub(crate) fn command(
         command.arg("-i").arg(format!("{}@{}", interface.port, interface.name));
     }
     if knows(NOTIFICATIONS) {
-        // The default is in /tmp, and the same for every switch with that id on the machine.
+        // The default path is in /tmp and depends only on the switch's id, so two labs would share it.
         let socket = lab.folder().join(format!("{station}.ipc"));
         command.arg(NOTIFICATIONS).arg(format!("ipc://{}", socket.display()));
     }
@@ -50,10 +51,10 @@ pub(crate) fn command(
 
 /// Returns true if the BMv2 of this machine knows the option.
 fn knows(option: &str) -> bool {
-    /// Read once, and not for each switch.
+    /// The output of `--help`, which is read once for all switches.
     static HELP: LazyLock<String> = LazyLock::new(|| {
         let help = Command::new(PROGRAM).arg("--help").stdin(Stdio::null()).output();
-        // A BMv2 that cannot be started fails later, when the switch is started.
+        // If BMv2 cannot be started, the error appears later, when the switch is started.
         help.map(|help| String::from_utf8_lossy(&help.stdout).into_owned()).unwrap_or_default()
     });
     HELP.contains(option)

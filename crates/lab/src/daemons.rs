@@ -1,4 +1,4 @@
-//! Tributary's daemons at a lab's stations: the command lines that turn a bare network into a fabric.
+//! The command lines that start Tributary's daemons at a lab's stations.
 
 use std::net::SocketAddrV4;
 use std::path::{Path, PathBuf};
@@ -12,22 +12,23 @@ use crate::lab::Lab;
 use crate::options::SwitchKind;
 use crate::station::CONTROLLER;
 
-/// Every station has an address of its own, so that all can use the same port.
+/// The P4Runtime port of every switch. Each station has a separate address, so all can use the same
+/// port.
 const P4RUNTIME_PORT: u16 = 9559;
 const CONTROLLER_PORT: u16 = 29810;
-/// The controller's state folder, inside the lab's folder.
+/// The name of the controller's state folder in the lab's folder.
 const CONTROLLER_STATE: &str = "controller-state";
 
-/// Variables that make `tributary` use TLS. A lab is a network of its own, and does without.
+/// Variables that make `tributary` use TLS. A lab's network is isolated, so its daemons use plain text.
 const CERTIFICATES: [&str; 3] = ["TRIBUTARY_TLS_CA", "TRIBUTARY_TLS_CERT", "TRIBUTARY_TLS_KEY"];
 
-/// The program that runs at a switch. The controller treats all alike.
+/// The program that runs at a switch. The controller treats all programs alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SwitchProgram {
-    /// `tributary switch`.
+    /// The embedded switch, `tributary switch`.
     #[default]
     Embedded,
-    /// `simple_switch_grpc`, from the PATH.
+    /// BMv2, `simple_switch_grpc` from the PATH.
     Bmv2,
 }
 
@@ -42,20 +43,20 @@ impl SwitchProgram {
     }
 }
 
-/// The commands that start the `tributary` binary, and BMv2, in a lab.
-/// Control goes over the management network.
+/// Makes the commands that start the `tributary` binary, and BMv2, in a lab. Control messages use the
+/// management network.
 #[derive(Debug)]
 pub struct Daemons<'a> {
     lab: &'a Lab,
-    /// The binary.
+    /// The path of the `tributary` binary.
     program: PathBuf,
     switches: SwitchProgram,
-    /// True if daemons use the interfaces' offloads.
+    /// True if the daemons use the interfaces' offloads.
     offloads: bool,
 }
 
 impl<'a> Daemons<'a> {
-    /// Commands for the binary `program`.
+    /// Creates the commands for the `tributary` binary `program`.
     pub fn new(lab: &'a Lab, program: impl Into<PathBuf>) -> Self {
         Self {
             lab,
@@ -65,24 +66,25 @@ impl<'a> Daemons<'a> {
         }
     }
 
-    /// Uses another program for the switches.
+    /// Sets the program of the switches.
     #[must_use]
     pub fn with_switches(self, switches: SwitchProgram) -> Self {
         Self { switches, ..self }
     }
 
-    /// Daemons that send one frame at a time, even if the lab's interfaces would take many as one.
+    /// Makes the daemons send one frame at a time, even if the lab's interfaces accept several frames at
+    /// once.
     #[must_use]
     pub fn without_offloads(self) -> Self {
         Self { offloads: false, ..self }
     }
 
-    /// The program that runs at the switches.
+    /// Returns the program that runs at the switches.
     pub fn switches(&self) -> SwitchProgram {
         self.switches
     }
 
-    /// A command that runs `tributary` with these arguments at a station.
+    /// Returns a command that runs `tributary` with these arguments at a station.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -93,7 +95,7 @@ impl<'a> Daemons<'a> {
         Ok(command)
     }
 
-    /// Lets a `tributary` that the command starts do without the certificates in the environment: they
+    /// Removes the certificates from the environment of a command that starts `tributary`, because they
     /// belong to the user's own fabric.
     pub fn without_certificates(command: &mut Command) {
         for variable in CERTIFICATES {
@@ -101,7 +103,7 @@ impl<'a> Daemons<'a> {
         }
     }
 
-    /// The address at which the controller listens.
+    /// Returns the address at which the controller listens.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -109,13 +111,14 @@ impl<'a> Daemons<'a> {
         Ok(SocketAddrV4::new(self.lab.management_address(CONTROLLER)?, CONTROLLER_PORT))
     }
 
-    /// The socket at which a host's agent listens for processes.
-    /// It is in the lab's folder, and is removed with the lab.
+    /// Returns the path of the socket on which a host's agent accepts processes. It is in the lab's folder,
+    /// and is removed with the lab.
     pub fn socket(&self, host: &str) -> PathBuf {
         self.lab.folder().join(format!("{host}.sock"))
     }
 
-    /// The program of a switch on all of its interfaces; `device_id` is its node id in the topology.
+    /// Returns the command that runs a switch on all interfaces of a station. `device_id` is its node id in
+    /// the topology.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -138,8 +141,8 @@ impl<'a> Daemons<'a> {
         Ok(command)
     }
 
-    /// The controller of all switches of the topology, which it reads from `file`.
-    /// It ignores kernel bridges (see [`SwitchKind::for_daemons`]).
+    /// Returns the command of the controller for all switches of the topology, which it reads from `file`.
+    /// The controller ignores kernel bridges (see [`SwitchKind::for_daemons`]).
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -163,7 +166,7 @@ impl<'a> Daemons<'a> {
         Ok(command)
     }
 
-    /// The agent of a host, which listens at its [`socket`](Self::socket).
+    /// Returns the command of a host's agent, which listens on its [`socket`](Self::socket).
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -173,7 +176,8 @@ impl<'a> Daemons<'a> {
         Ok(command)
     }
 
-    /// The aggregation server of a host, which serves the jobs that the controller gives it.
+    /// Returns the command of a host's aggregation server, which serves the jobs that the controller
+    /// assigns to it.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -181,7 +185,7 @@ impl<'a> Daemons<'a> {
         self.member("server", host)
     }
 
-    /// The daemon of a member host (`agent` or `server`), with the options that both share.
+    /// Returns the command of a host's daemon (`agent` or `server`), with the options that both share.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -195,12 +199,12 @@ impl<'a> Daemons<'a> {
         Ok(command)
     }
 
-    /// The option that makes use of the interfaces' offloads, if they are on.
+    /// Returns the option that uses the interfaces' offloads, if they are enabled.
     fn offloads(&self) -> Option<&'static str> {
         self.offloads.then_some("--segmentation-offload")
     }
 
-    /// The address at which a switch listens for the controller.
+    /// Returns the address at which a switch listens for the controller.
     ///
     /// # Errors
     /// [`LabError::NoStation`].

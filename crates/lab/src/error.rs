@@ -5,16 +5,16 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why a lab could not be made, used or removed. The message says what to do.
+/// An error when a lab is created, used or removed. The message gives the next step for the user.
 #[derive(Debug, Error)]
 pub enum LabError {
-    /// Making namespaces and interfaces needs rights that this process does not have.
+    /// Creating namespaces and interfaces needs privileges that this process does not have.
     #[error("a lab needs root (CAP_SYS_ADMIN and CAP_NET_ADMIN, to make network namespaces): use sudo")]
     NotPermitted,
-    /// This user may not make the namespaces that stand in for root's rights.
+    /// This user may not create user namespaces, which a lab without root privileges needs.
     #[error("a lab needs root, or a user namespace: {0}; or use sudo")]
     NoUserNamespace(String),
-    /// The namespaces of the user's labs cannot be made or entered.
+    /// The namespaces of the user's labs cannot be created or entered.
     #[error("cannot {step}, which a lab needs without root: {reason}")]
     Rootless {
         /// The step that failed.
@@ -22,10 +22,10 @@ pub enum LabError {
         /// The operating system's error.
         reason: io::Error,
     },
-    /// The folder by which a user's commands find one another may belong to another user.
+    /// The folder through which a user's commands find the user's labs may belong to another user.
     #[error("{} is not a folder of this user alone: remove it, or set XDG_RUNTIME_DIR to one", .0.display())]
     ForeignFolder(PathBuf),
-    /// The name cannot be a part of the names of namespaces and files.
+    /// The name cannot be part of the names of namespaces and files.
     #[error("bad lab name {0:?}: use 1 to 32 of a-z, A-Z, 0-9, '_' and, but not first, '-'")]
     BadName(String),
     /// The loss is not a probability, or it would drop every frame.
@@ -34,15 +34,16 @@ pub enum LabError {
     /// The queue cannot hold a single frame.
     #[error("bad queue length 0: a link needs room for at least 1 frame")]
     BadQueue,
-    /// A Linux bridge, which the management network is, cannot have that many ports.
+    /// The topology has too many nodes. The management network is a Linux bridge, whose number of ports is
+    /// limited.
     #[error("{nodes} nodes are too many for one lab: its management network reaches at most {limit}")]
     TooManyNodes {
-        /// Number of nodes that the topology has.
+        /// Number of nodes in the topology.
         nodes: usize,
         /// Number of nodes that a lab can have.
         limit: usize,
     },
-    /// The lab exists already, in use or left by a crash.
+    /// The lab exists already; another process uses it, or a crash left it.
     #[error(
         "lab {0:?} exists already: remove it with `tributary lab down {0}`, or give another name by --name NAME"
     )]
@@ -50,13 +51,13 @@ pub enum LabError {
     /// The lab does not exist.
     #[error("there is no lab {0:?}: `tributary lab up` makes one")]
     NoLab(String),
-    /// The process that made it died before it was done.
+    /// The process that created the lab ended before the lab was complete.
     #[error("lab {0:?} was never finished: remove it with `tributary lab down {0}`, and make it anew")]
     Incomplete(String),
-    /// Neither a node of the topology nor the controller's station.
+    /// The name is neither a node of the topology nor the controller's station.
     #[error("lab {lab:?} has no node {station:?}: it has {known}")]
     NoStation {
-        /// The lab.
+        /// The lab's name.
         lab: String,
         /// The requested station.
         station: String,
@@ -66,21 +67,21 @@ pub enum LabError {
     /// No link has this name.
     #[error("lab {lab:?} has no link {link:?}: give both ends of one of its links, {known}")]
     NoLink {
-        /// The lab.
+        /// The lab's name.
         lab: String,
         /// The requested link.
         link: String,
         /// The existing links, as text for users.
         known: String,
     },
-    /// The name fits several links between two switches.
+    /// The name matches several links between two switches.
     #[error(
         "{link:?} can be any of several links: give the interface at one of its ends, such as {candidates}"
     )]
     SeveralLinks {
         /// The requested link.
         link: String,
-        /// The links that it fits, as text for users.
+        /// The matching links, as text for users.
         candidates: String,
     },
     /// The link is cut already.
@@ -95,25 +96,25 @@ pub enum LabError {
     /// A program that sets up the network is not installed.
     #[error("cannot find `{tool}` on the PATH: install it with `apt-get install {package}`")]
     MissingTool {
-        /// The program.
+        /// The program's name.
         tool: &'static str,
-        /// The Debian package that has it.
+        /// The Debian package that contains the program.
         package: &'static str,
     },
-    /// BMv2 should run as the switches, and is not installed.
+    /// BMv2 should run at the switches, but is not installed.
     #[error(
         "cannot find `{0}` on the PATH: install BMv2 with its P4Runtime server (docs/bmv2.md), or use the \
          embedded switch"
     )]
     NoBmv2(&'static str),
-    /// A program that sets up the network refused.
+    /// A program that sets up the network failed.
     #[error("`{tool}` failed in {place}: {message}")]
     Tool {
-        /// The program.
+        /// The program's name.
         tool: &'static str,
-        /// The station whose namespace it ran in, or this machine.
+        /// The station in whose namespace the program ran, or this machine.
         place: String,
-        /// Its error message.
+        /// The program's error message.
         message: String,
     },
     /// A system call for a station's namespace failed.
@@ -136,41 +137,42 @@ pub enum LabError {
         /// The operating system's error.
         reason: io::Error,
     },
-    /// The record of a lab is not one that this version wrote.
+    /// A lab's record has a format that this version does not write.
     #[error(
         "{}: not a lab's record ({reason}): remove that lab with `tributary lab down`",
         path.display()
     )]
     BadRecord {
-        /// The file.
+        /// The record's file.
         path: PathBuf,
         /// The error in the record.
         reason: serde_json::Error,
     },
-    /// Processes inside the lab did not end, not even when killed.
+    /// Processes in the lab did not end, even after SIGKILL.
     #[error("processes {pids:?} in lab {lab:?} do not end: they wait in the kernel; try again later")]
     StuckProcesses {
-        /// The lab.
+        /// The lab's name.
         lab: String,
-        /// Their process ids.
+        /// The ids of these processes.
         pids: Vec<u32>,
     },
-    /// Another program, such as `tributary-bench chaos`, starts processes in the lab
-    /// as fast as they are ended.
+    /// Another program, such as `tributary-bench chaos`, keeps starting processes in the lab while they are
+    /// being ended.
     #[error(
         "processes in lab {lab:?} are started again by processes {starters:?} as fast as they are ended: end those first, \
          then remove the lab with `tributary lab down {lab}`"
     )]
     RestartedProcesses {
-        /// The lab.
+        /// The lab's name.
         lab: String,
-        /// The process ids of the programs that start them.
+        /// The ids of the processes that start them.
         starters: Vec<u32>,
     },
 }
 
 impl LabError {
-    /// For `map_err`: a step in the making of a user's namespaces failed.
+    /// Returns a function for `map_err` that reports a failed `step` in creating or entering a user's
+    /// namespaces.
     pub(crate) fn rootless(step: &'static str) -> impl Fn(io::Error) -> Self {
         move |reason| Self::Rootless { step, reason }
     }

@@ -1,4 +1,4 @@
-//! Each node's own host name, and the file from which programs resolve the names of all nodes.
+//! The host name of each node, and the file from which programs resolve the names of all nodes.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,12 +11,13 @@ use crate::error::LabError;
 use crate::record;
 use crate::station::Station;
 
-/// Replaces itself by a program that has the host name `$1` and reads the file `$2` as its
-/// `/etc/hosts`. It needs a UTS namespace of its own, and the mount namespace that `ip netns exec` makes.
+/// A shell script that sets the host name `$1`, mounts the file `$2` on `/etc/hosts`, and executes the
+/// rest of its arguments. It needs a separate UTS namespace, and the mount namespace that `ip netns
+/// exec` creates.
 const SCRIPT: &str = r#"hostname "$1" && mount --bind "$2" /etc/hosts && shift 2 && exec "$@""#;
 
-/// Writes the hosts file of a lab: the name of a host resolves to its address on the data network, and
-/// the name of a switch to its address on the management network.
+/// Writes the hosts file of a lab. The name of a host resolves to its address on the data network, the
+/// name of a switch to its address on the management network.
 pub(crate) fn write(lab: &str, topology: &Topology, stations: &[Station]) -> Result<(), LabError> {
     let mut text = "127.0.0.1 localhost\n".to_owned();
     for Station { name, management, .. } in stations {
@@ -28,7 +29,7 @@ pub(crate) fn write(lab: &str, topology: &Topology, stations: &[Station]) -> Res
     fs::write(&path, text).map_err(|reason| LabError::Record { path, step: "write", reason })
 }
 
-/// Adds to a command the words that give the program behind them the host name of `node`.
+/// Adds arguments to a command, so that the program after them runs with the host name `node`.
 pub(crate) fn add_to(command: &mut Command, lab: &str, node: &str) {
     command.args(["unshare", "--uts", "sh", "-c", SCRIPT, "sh", node]).arg(path(lab));
 }

@@ -1,4 +1,4 @@
-//! A lab, from up to down.
+//! A lab, from its creation to its removal.
 
 use std::ffi::OsStr;
 use std::net::Ipv4Addr;
@@ -34,11 +34,11 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Makes the lab. If that fails, everything is removed.
+    /// Creates the lab. If that fails, removes everything again.
     ///
     /// # Errors
-    /// [`LabError::NotPermitted`] without root's rights; bad options; [`LabError::Exists`];
-    /// [`LabError::MissingTool`]; or the step that failed.
+    /// [`LabError::NotPermitted`] without root privileges; invalid options; [`LabError::Exists`];
+    /// [`LabError::MissingTool`]; or the error of the step that failed.
     pub fn up(topology: &Topology, options: &LabOptions) -> Result<Self, LabError> {
         options.check()?;
         check_rights()?;
@@ -57,18 +57,19 @@ impl Lab {
             .and_then(|()| setup::make(topology, options, &record.stations));
         record.complete = true;
         if let Err(error) = made.and_then(|()| records.save(&record)) {
-            // The caller can act on the first error, not on this one.
+            // An error of the removal is dropped, because the first error is the one that the caller can act
+            // on.
             let _ = remove(&records, &options.name);
             return Err(error);
         }
         Ok(Self { record, owned: true })
     }
 
-    /// Finds a lab that this or another process made, and waits for it if it is being made.
+    /// Finds a lab that any process created. If the lab is still being created, waits until it is complete.
     ///
     /// # Errors
-    /// [`LabError::NoLab`]; [`LabError::Incomplete`] when the process that made it died before it was done; or its
-    /// record cannot be read.
+    /// [`LabError::NoLab`]; [`LabError::Incomplete`] if its creator ended before the lab was complete; or
+    /// its record cannot be read.
     pub fn open(name: &str) -> Result<Self, LabError> {
         check_name(name)?;
         match Records::lock()?.load(name)? {
@@ -78,21 +79,23 @@ impl Lab {
         }
     }
 
-    /// Removes a lab by its name, even one of another process or the remains of a crash.
-    /// It ends all processes in the lab, the controller first (SIGTERM, 2 seconds later SIGKILL), then removes its
-    /// namespaces with everything in them, and its [`folder`](Self::folder).
+    /// Removes the lab with this name, even if another process created it or a crash left it.
+    ///
+    /// Ends all processes in the lab, the controller first (SIGTERM, 2 seconds later SIGKILL). Then removes
+    /// its namespaces with all their content, and its [`folder`](Self::folder).
     ///
     /// # Errors
-    /// [`LabError::NoLab`] when there is nothing of that name; [`LabError::NotPermitted`];
-    /// [`LabError::StuckProcesses`]; [`LabError::RestartedProcesses`]; or the step that failed, after which the call
-    /// can be repeated.
+    /// [`LabError::NoLab`] if nothing with this name exists; [`LabError::NotPermitted`];
+    /// [`LabError::StuckProcesses`]; [`LabError::RestartedProcesses`]; or the error of the step that
+    /// failed, after which the call can be repeated.
     pub fn clean(name: &str) -> Result<(), LabError> {
         check_name(name)?;
         check_rights()?;
         if remove(&Records::lock()?, name)? { Ok(()) } else { Err(LabError::NoLab(name.into())) }
     }
 
-    /// The names of all labs on this machine, including those that a crash left, in alphabetical order.
+    /// Returns the names of all labs on this machine in alphabetical order, including labs that a crash
+    /// left.
     ///
     /// # Errors
     /// The record of the labs cannot be read.
@@ -104,10 +107,10 @@ impl Lab {
         Ok(names)
     }
 
-    /// Removes the lab, as [`clean`](Self::clean) does. Succeeds if the lab is gone already.
+    /// Removes the lab, as [`clean`](Self::clean) does. Succeeds if the lab has been removed already.
     ///
     /// # Errors
-    /// As for [`clean`](Self::clean).
+    /// The errors of [`clean`](Self::clean).
     pub fn down(mut self) -> Result<(), LabError> {
         self.owned = false;
         match Self::clean(&self.record.name) {
@@ -116,33 +119,34 @@ impl Lab {
         }
     }
 
-    /// Keeps the lab after this value and this process end, until [`clean`](Self::clean).
+    /// Keeps the lab when this value is dropped and this process ends, until [`clean`](Self::clean) removes
+    /// it.
     pub fn keep(mut self) {
         self.owned = false;
     }
 
-    /// Its name.
+    /// Returns the lab's name.
     pub fn name(&self) -> &str {
         &self.record.name
     }
 
-    /// Returns true if the kernel may carry many frames as one: see [`LabOptions::offloads`].
+    /// Returns true if the kernel may pass several frames as one: see [`LabOptions::offloads`].
     pub fn has_offloads(&self) -> bool {
         self.record.offloads
     }
 
-    /// A folder that only root can open, for files of the lab's programs: logs, sockets, tokens.
-    /// It is removed with the lab.
+    /// Returns the folder for files of the lab's programs: logs, sockets, tokens. Only root can open it. It
+    /// is removed with the lab.
     pub fn folder(&self) -> PathBuf {
         record::folder(self.name())
     }
 
-    /// The names of all stations: [`CONTROLLER`], then the nodes in the topology's order.
+    /// Returns the names of all stations: [`CONTROLLER`], then the nodes in the topology's order.
     pub fn stations(&self) -> impl Iterator<Item = &str> {
         self.record.stations.iter().map(|station| station.name.as_str())
     }
 
-    /// The name of a station's network namespace, for `ip netns`.
+    /// Returns the name of a station's network namespace, for `ip netns`.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -150,7 +154,7 @@ impl Lab {
         Ok(&self.station(station)?.namespace)
     }
 
-    /// A node's interfaces on the data network, by port; the controller has none.
+    /// Returns a node's interfaces on the data network, by port; the controller has none.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -158,7 +162,7 @@ impl Lab {
         Ok(&self.station(station)?.interfaces)
     }
 
-    /// A station's address on the management network (its interface `mgmt0`), 10.255.0.0/16.
+    /// Returns a station's address on the management network (interface `mgmt0`, 10.255.0.0/16).
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -166,13 +170,15 @@ impl Lab {
         Ok(self.station(station)?.management)
     }
 
-    /// A command that runs `program` at a station; add arguments as usual.
-    /// The child is the program itself, so that its handle waits for it and kills it. Its `/sys` shows the station's
-    /// interfaces, `TRIBUTARY_LAB` has the lab's name, a node's name is its host name, and the names of all nodes
-    /// resolve. Processes that it leaves running end with the lab.
+    /// Returns a command that runs `program` at a station; the caller can add arguments.
     ///
-    /// It is started by `ip` and `sh` (and `taskset`, where programs are [pinned](LabOptions::pinned)): if the program
-    /// does not exist, the child fails with a message on standard error, but `spawn` succeeds.
+    /// The child process becomes the program itself, so its handle can wait for it and kill it. The
+    /// program's `/sys` shows the station's interfaces. `TRIBUTARY_LAB` contains the lab's name, the host
+    /// name is the node's name, and the names of all nodes resolve. Processes that the program leaves
+    /// running end with the lab.
+    ///
+    /// `ip` and `sh` start the program, and `taskset` if programs are [pinned](LabOptions::pinned). So if
+    /// the program does not exist, `spawn` succeeds, and the child fails with a message on standard error.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -190,15 +196,15 @@ impl Lab {
         Ok(command)
     }
 
-    /// A command outside of all stations; its processes end with the lab, too.
+    /// Returns a command that runs outside of all stations. Its processes also end with the lab.
     pub fn command_beside(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.env(LAB_VARIABLE, self.name());
         command
     }
 
-    /// Returns true if a process runs at a station.
-    /// `false` if it has ended, even if its id was reused elsewhere.
+    /// Returns true if the process runs at the station. A process elsewhere that reuses the id of an ended
+    /// process does not count.
     ///
     /// # Errors
     /// [`LabError::NoStation`].
@@ -206,13 +212,13 @@ impl Lab {
         Ok(processes::runs_in(process, self.namespace(station)?))
     }
 
-    /// Returns true if a process of [`command_beside`](Self::command_beside) runs.
+    /// Returns true if a process that [`command_beside`](Self::command_beside) started is running.
     pub fn runs_beside(&self, process: u32) -> bool {
         processes::is_of(process, self.name())
     }
 
-    /// Kills a process at a station (SIGKILL), and waits for its end.
-    /// `false`: it did not run there any more.
+    /// Kills a process at a station (SIGKILL), and waits for its end. Returns false if the process does not
+    /// run there.
     ///
     /// # Errors
     /// [`LabError::NoStation`]; [`LabError::StuckProcesses`].
@@ -220,8 +226,8 @@ impl Lab {
         processes::kill_in(process, self.name(), self.namespace(station)?)
     }
 
-    /// Ends a process of [`command_beside`](Self::command_beside) (SIGTERM, 2 seconds later SIGKILL), and
-    /// waits for its end. `false`: it did not run any more.
+    /// Ends a process that [`command_beside`](Self::command_beside) started (SIGTERM, 2 seconds later
+    /// SIGKILL), and waits for its end. Returns false if it was not running.
     ///
     /// # Errors
     /// [`LabError::StuckProcesses`].
@@ -229,26 +235,28 @@ impl Lab {
         processes::end_of(process, self.name())
     }
 
-    /// Slows down all processes at a station, including those that start meanwhile, by letting them run
-    /// only part of the time. Returns when the sender of `end` sends something or is gone, or the lab is gone. Gives
-    /// the calling thread the highest priority that it may have.
+    /// Slows down all processes at a station by stopping them part of the time, including processes that
+    /// start meanwhile.
+    ///
+    /// Returns when the sender of `end` sends or is dropped, or when the lab has been removed. Gives the
+    /// calling thread the highest priority that is permitted.
     ///
     /// # Errors
-    /// [`LabError::NoStation`]; [`LabError::Namespace`] when its namespace is gone.
+    /// [`LabError::NoStation`]; [`LabError::Namespace`] if the station's namespace does not exist any more.
     pub fn slow_down(&self, station: &str, slowdown: Slowdown, end: &Receiver<()>) -> Result<(), LabError> {
         slow::slow_down(self.namespace(station)?, slowdown, end)
     }
 
-    /// Lets all processes at a station run: a killed [`slow_down`](Self::slow_down) may
-    /// have left them stopped.
+    /// Continues all stopped processes at a station. A killed [`slow_down`](Self::slow_down) may have left
+    /// them stopped.
     ///
     /// # Errors
-    /// [`LabError::NoStation`]; [`LabError::Namespace`] when its namespace is gone.
+    /// [`LabError::NoStation`]; [`LabError::Namespace`] if the station's namespace does not exist any more.
     pub fn wake(&self, station: &str) -> Result<(), LabError> {
         slow::wake(self.namespace(station)?)
     }
 
-    /// All links in their present state, in the topology file's order.
+    /// Returns all links in their present state, in the order of the topology's file.
     ///
     /// # Errors
     /// [`LabError::NoLab`]; or the lab's record cannot be read.
@@ -259,8 +267,8 @@ impl Lab {
     /// Cuts a link. `link` names its two nodes, as `A-B` or `A:B`, or an interface at one of its ends.
     ///
     /// # Errors
-    /// [`LabError::NoLink`], [`LabError::SeveralLinks`], [`LabError::IsCut`]; or the step that failed, after which
-    /// [`repair`](Self::repair) undoes the rest.
+    /// [`LabError::NoLink`], [`LabError::SeveralLinks`], [`LabError::IsCut`]; or the error of the step that
+    /// failed. [`repair`](Self::repair) then undoes the steps that were done.
     pub fn cut(&self, link: &str, how: Cut) -> Result<Link, LabError> {
         let records = Records::lock()?;
         let mut record = self.reload(&records)?;
@@ -271,17 +279,17 @@ impl Lab {
         }
         link.cut = Some(how);
         let cut = link.clone();
-        // Recorded first, so that every step after it can be undone.
+        // The record is saved first, so that every later step can be undone.
         records.save(&record)?;
         setup::cut(&self.record, &cut, how)?;
         Ok(cut)
     }
 
-    /// Repairs a link, named as for [`cut`](Self::cut).
+    /// Repairs a link, named as in [`cut`](Self::cut).
     ///
     /// # Errors
-    /// [`LabError::NoLink`], [`LabError::SeveralLinks`], [`LabError::NotCut`]; or the step that failed, after which the
-    /// call can be repeated.
+    /// [`LabError::NoLink`], [`LabError::SeveralLinks`], [`LabError::NotCut`]; or the error of the step
+    /// that failed, after which the call can be repeated.
     pub fn repair(&self, link: &str) -> Result<Link, LabError> {
         let records = Records::lock()?;
         let mut record = self.reload(&records)?;
@@ -295,11 +303,11 @@ impl Lab {
         Ok(repaired)
     }
 
-    /// Takes an interface at a station down or up, as `ip link set` does.
-    /// Unlike a [`cut`](Self::cut) this is not recorded.
+    /// Sets an interface at a station down or up, as `ip link set` does. Unlike a [`cut`](Self::cut), the
+    /// change is not recorded.
     ///
     /// # Errors
-    /// [`LabError::NoStation`]; or the step that failed, for example with an unknown interface.
+    /// [`LabError::NoStation`]; or the error of the step that failed, for example for an unknown interface.
     pub fn set_interface(&self, station: &str, interface: &str, up: bool) -> Result<(), LabError> {
         setup::set_interface(&self.record, station, interface, if up { "up" } else { "down" })
     }
@@ -308,14 +316,15 @@ impl Lab {
         records.load(self.name())?.ok_or_else(|| LabError::NoLab(self.name().into()))
     }
 
-    /// Calls `work` on a thread of its own at a station, and waits for it.
-    /// Sockets that `work` opens, such as a packet socket on one of the interfaces, belong to the station and stay so
-    /// on any thread. The kernel keeps a removed namespace until the last of them is closed. A panic of `work` is
-    /// passed on.
+    /// Calls `work` on a new thread inside a station's namespace, and waits for it.
+    ///
+    /// Sockets that `work` opens, such as packet sockets on the interfaces, belong to the station, even if
+    /// another thread uses them later. The kernel keeps a removed namespace until its last socket is
+    /// closed. A panic of `work` is passed on.
     ///
     /// # Errors
-    /// [`LabError::NoStation`]; [`LabError::Namespace`] when the namespace is gone or root's rights are
-    /// missing.
+    /// [`LabError::NoStation`]; [`LabError::Namespace`] if the namespace does not exist any more or root
+    /// privileges are missing.
     pub fn inside<T: Send>(&self, station: &str, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
         namespace::inside(self.namespace(station)?, work)
     }
@@ -325,8 +334,8 @@ impl Lab {
     }
 }
 
-/// Removes a lab that this value owns.
-/// Errors are lost: call [`Lab::down`] to see them; [`Lab::clean`] can try again.
+/// Removes the lab if this value owns it. Errors are dropped: [`Lab::down`] returns them, and
+/// [`Lab::clean`] can try again.
 impl Drop for Lab {
     fn drop(&mut self) {
         if self.owned {
@@ -335,8 +344,8 @@ impl Drop for Lab {
     }
 }
 
-/// Returns whether there was anything to remove.
-/// The record goes last, so that the lab is listed as long as something is left.
+/// Removes a lab; returns true if any part of it existed. The record is removed last, so that the lab
+/// stays listed while any part is left.
 fn remove(records: &Records, name: &str) -> Result<bool, LabError> {
     let recorded = records.contains(name);
     let there = setup::remove(name)?;
@@ -352,7 +361,7 @@ fn check_rights() -> Result<(), LabError> {
     if has_rights() { Ok(()) } else { Err(LabError::NotPermitted) }
 }
 
-/// Returns true if this process may make network namespaces and interfaces in them.
+/// Returns true if this process may create network namespaces and interfaces in them.
 pub(crate) fn has_rights() -> bool {
     let needed = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
     let held = capabilities(None).map(|sets| sets.effective).unwrap_or(CapabilitySet::empty());

@@ -1,9 +1,9 @@
 //! A topology as an emulated network on one Linux machine.
 //!
 //! Each node of a [`Topology`](tributary_topology::Topology) gets a network namespace, and each link a veth pair with
-//! the link's rate and, if wanted, random losses. A separate management network connects all nodes; the controller has
-//! a namespace of its own at its hub. A program at a node sees only that node's interfaces: `leaf0-eth3` is port 3 of
-//! `leaf0`.
+//! the link's rate and, if wanted, random losses. A separate management network connects all nodes. The controller has
+//! a separate namespace, which contains the bridge of the management network. A program at a node sees only that node's
+//! interfaces: `leaf0-eth3` is port 3 of `leaf0`.
 //!
 //! ```no_run
 //! use tributary_lab::{CONTROLLER, Lab, LabOptions};
@@ -18,17 +18,17 @@
 //! # }
 //! ```
 //!
-//! All of a lab is inside namespaces of its own, called `tributary.LAB.NODE`: nothing is added to the machine's own
-//! network, and removing the namespaces removes everything. A record in `/run/tributary/lab` lets any process use a lab
-//! or remove it, even after a crash; a folder beside it holds the files of the lab's programs, and is removed with the
-//! lab. [`Daemons`] has the commands that start Tributary's daemons there.
+//! A lab exists only in its own namespaces, which are called `tributary.LAB.NODE`. It adds nothing to the machine's own
+//! network, and disappears when the namespaces are removed. A record in `/run/tributary/lab` lets any process use a lab
+//! or remove it, even after a crash. A folder beside the record contains the files of the lab's programs, and is
+//! removed with the lab. [`Daemons`] makes the commands that start Tributary's daemons there.
 //!
 //! Faults can be injected: [`Lab::cut`] a link, [`Lab::kill`] a daemon, [`Lab::slow_down`] the processes at a station.
 //!
 //! It needs root, or [`rootless::enter`], and the Debian packages iproute2, ethtool and, for losses and cuts, nftables.
 //!
-//! Differences from real links: a lost frame takes no time on its link, since it is lost at the sending end, in front
-//! of the queue. Links have no propagation delay (that would need netem, which not every kernel has). Sockets that
+//! The links differ from real ones. A lost frame uses no capacity of its link, because it is dropped at the sending
+//! end, before the queue. Links have no propagation delay (it would need netem, which some kernels lack). Sockets that
 //! bypass the queueing discipline (`PACKET_QDISC_BYPASS`, AF_XDP) also bypass rate and losses.
 
 mod bmv2;

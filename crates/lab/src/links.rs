@@ -14,24 +14,24 @@ const TABLE: &str = "cut";
 /// A link of the data network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// The two nodes, as in `leaf0-w3`; if two switches have several links, the interface at the first end,
+    /// The two nodes, as in `leaf0-w3`. If two switches have several links, the interface at the first end,
     /// as in `spine0-eth2`.
     pub name: String,
-    /// Its ends, in the topology file's order.
+    /// The link's ends, in the order of the topology's file.
     pub ends: [LinkEnd; 2],
     /// The kind of cut; `None` if the link is not cut.
     pub cut: Option<Cut>,
-    /// The index of the end whose interface goes down when the link loses its carrier.
-    /// This is the switch's end, so that a host keeps its addresses, as it does when a cable is pulled.
+    /// The index of the end whose interface goes down when the link loses its carrier. It is the switch's
+    /// end if there is one, so that a host keeps its addresses, as it does when a cable is pulled.
     pub(crate) port: usize,
 }
 
 /// One end of a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkEnd {
-    /// The node.
+    /// The node's name.
     pub station: String,
-    /// Its port, as in the topology.
+    /// The port's number in the topology.
     pub port: u16,
     /// The port's interface inside the node's namespace.
     pub interface: String,
@@ -41,21 +41,21 @@ pub struct LinkEnd {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cut {
-    /// Frames of both directions vanish and neither end notices, as when a fibre breaks between two media
-    /// converters. Frames in the link's queue at that moment still arrive.
+    /// Drops the frames of both directions, and neither end notices, as when a fibre between two media
+    /// converters breaks. Frames that are in the link's queue at that time still arrive.
     Silent,
-    /// The interface at one end, a switch's if there is one, goes down, and the
-    /// other end loses its carrier.
+    /// Sets the interface at one end down, at a switch's end if there is one. The other end loses its
+    /// carrier.
     Carrier,
 }
 
-/// The number of links between two nodes.
+/// Returns the number of links between two nodes.
 fn parallels(topology: &Topology, first: NodeKey, second: NodeKey) -> usize {
     topology.neighbours(first).iter().filter(|neighbour| neighbour.node == second).count()
 }
 
-/// The index of the link that `wanted` names: `A-B` or `A:B` with its two nodes in any order, or the
-/// name of the interface at one of its ends.
+/// Returns the index of the link that `wanted` names. `wanted` is `A-B` or `A:B` with the link's nodes
+/// in any order, or the name of the interface at one of its ends.
 pub(crate) fn find(lab: &str, links: &[Link], wanted: &str) -> Result<usize, LabError> {
     let matching = |matches: &dyn Fn(&Link) -> bool| -> Vec<usize> {
         (0..links.len()).filter(|&place| matches(&links[place])).collect()
@@ -78,7 +78,7 @@ pub(crate) fn find(lab: &str, links: &[Link], wanted: &str) -> Result<usize, Lab
 }
 
 impl Link {
-    /// All links of a topology, whole, in its file's order, as a new lab has them.
+    /// Returns all links of a topology in the order of its file. None of them is cut, as in a new lab.
     pub fn of(topology: &Topology) -> Vec<Self> {
         let link = |link: &tributary_topology::Link| {
             let [first, second] = link.ends.map(|end| end.node);
@@ -104,15 +104,16 @@ impl Link {
         })
     }
 
-    /// The end at which a [`Cut::Carrier`] takes the interface down.
+    /// Returns the end at which a [`Cut::Carrier`] sets the interface down.
     pub(crate) fn port(&self) -> &LinkEnd {
         &self.ends[self.port.min(1)]
     }
 }
 
 impl LinkEnd {
-    /// Script for `nft -f` in the end's namespace: forwards outgoing frames into the void, like random
-    /// losses. It comes before the losses, so that their counters do not count these frames.
+    /// Returns a script for `nft -f` in the end's namespace that drops outgoing frames, in the same way as
+    /// random losses. The rule precedes the random losses, so that their counters do not count these
+    /// frames.
     pub(crate) fn cut(&self) -> String {
         let Self { port, interface, .. } = self;
         let mut script = format!("add table netdev {TABLE}\n");
@@ -125,11 +126,11 @@ impl LinkEnd {
         script
     }
 
-    /// Script for `nft -f` in the end's namespace: undoes [`cut`](Self::cut), even if only
-    /// half of it was done.
+    /// Returns a script for `nft -f` in the end's namespace that undoes [`cut`](Self::cut), even if the cut
+    /// was only half done.
     pub(crate) fn repair(&self) -> String {
         let Self { port, interface, .. } = self;
-        // Deleting a chain that does not exist would fail.
+        // The script first adds the table and chain, because deleting a chain that does not exist would fail.
         let mut script = format!("add table netdev {TABLE}\n");
         let _ = writeln!(
             script,

@@ -1,38 +1,43 @@
-//! Names of namespaces and interfaces: the same for the same topology, on every machine.
+//! Names of namespaces and interfaces. They depend only on the lab's name and the topology.
 
-/// Namespaces are machine-wide: all names of ours begin with this.
+/// The prefix of all names of labs' namespaces, because namespaces are machine-wide.
 const PREFIX: &str = "tributary";
-/// The kernel's limit for the name of an interface (`IFNAMSIZ` less the final zero).
+/// The longest name of an interface that the kernel allows (`IFNAMSIZ` less the final zero).
 const MAX_INTERFACE_NAME: usize = 15;
-/// The longest name of a lab; even with the longest node name a namespace's name is a short file name.
+/// The longest name of a lab. With the longest node name, the namespace's name is still a valid file
+/// name.
 const MAX_LAB_NAME: usize = 32;
 
-/// The bridge in a switch's namespace, where kernel bridges stand in for our switches.
+/// The bridge in a switch's namespace, if a kernel bridge replaces the switch.
 pub(crate) const BRIDGE: &str = "br0";
-/// A station's interface on the management network; the bridge of that network at the controller.
+/// A station's interface on the management network. At the controller, it is the bridge of that
+/// network.
 pub(crate) const MANAGEMENT: &str = "mgmt0";
-/// Where lost frames go: a bridge without ports, in the namespace of the link's sender.
+/// A bridge without ports in the namespace of a link's sender. Lost frames are forwarded to it.
 pub(crate) const LOST: &str = "lost0";
 
 /// Returns true if a lab may have this name.
-/// No dot: it separates the parts of a namespace's name. No hyphen at the start: commands would take it for an option.
+///
+/// The name has no dot, because dots separate the parts of a namespace's name. It does not start with a
+/// hyphen, because commands would take it for an option.
 pub(crate) fn is_lab_name(name: &str) -> bool {
     let fits = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
     (1..=MAX_LAB_NAME).contains(&name.len()) && name.bytes().all(fits) && !name.starts_with('-')
 }
 
-/// The network namespace of a station.
+/// Returns the name of a station's network namespace.
 pub(crate) fn namespace(lab: &str, station: &str) -> String {
     format!("{PREFIX}.{lab}.{station}")
 }
 
-/// The lab that a namespace belongs to; `None` when it is not ours.
+/// Returns the lab to which a namespace belongs; `None` if it belongs to no lab.
 pub(crate) fn lab_of(namespace: &str) -> Option<&str> {
     let (lab, _station) = namespace.strip_prefix(PREFIX)?.strip_prefix('.')?.split_once('.')?;
     Some(lab)
 }
 
-/// The interface of a node's port. A long node name is cut: within a namespace the port is unique.
+/// Returns the name of the interface at a node's port. A long node name is shortened; the port makes
+/// the result unique in its namespace.
 pub(crate) fn interface(node: &str, port: u16) -> String {
     let suffix = format!("-eth{port}");
     let room = MAX_INTERFACE_NAME - suffix.len();

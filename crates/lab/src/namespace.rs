@@ -1,4 +1,4 @@
-//! Network namespaces: how to list them, and how a thread enters one.
+//! Lists network namespaces, and runs code inside one.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,7 +13,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::error::LabError;
 use crate::names;
 
-/// Where `ip netns` mounts the namespaces that it makes.
+/// The folder in which `ip netns` mounts the namespaces that it creates.
 const FOLDER: &str = "/run/netns";
 
 /// The identity of a namespace, independent of its name.
@@ -23,23 +23,23 @@ pub(crate) struct NamespaceId {
     inode: u64,
 }
 
-/// The identity of the namespace at `path`.
+/// Returns the identity of the namespace at `path`.
 pub(crate) fn id(path: &Path) -> io::Result<NamespaceId> {
     let metadata = fs::metadata(path)?;
     Ok(NamespaceId { device: metadata.dev(), inode: metadata.ino() })
 }
 
-/// The path at which a namespace is mounted.
+/// Returns the path at which a namespace is mounted.
 pub(crate) fn path(namespace: &str) -> PathBuf {
     Path::new(FOLDER).join(namespace)
 }
 
-/// All namespaces of labs on this machine, each with the lab's name.
+/// Returns the names of all labs' namespaces on this machine, each with its lab's name.
 pub(crate) fn all() -> Result<Vec<(String, String)>, LabError> {
     let failed =
         |reason| LabError::Record { path: FOLDER.into(), step: "list network namespaces in", reason };
     let entries = match fs::read_dir(FOLDER) {
-        // No namespace has been made since this machine started.
+        // The folder does not exist if no namespace has been created since this machine started.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(failed)?,
     };
@@ -54,15 +54,15 @@ pub(crate) fn all() -> Result<Vec<(String, String)>, LabError> {
     Ok(found)
 }
 
-/// The namespaces of one lab.
+/// Returns the namespaces of one lab.
 pub(crate) fn of_lab(lab: &str) -> Result<Vec<String>, LabError> {
     let mut namespaces = all()?;
     namespaces.retain(|(owner, _)| owner == lab);
     Ok(namespaces.into_iter().map(|(_, namespace)| namespace).collect())
 }
 
-/// Calls `work` on a thread of its own inside the namespace, and waits for it.
-/// The caller's thread stays in its namespace; sockets and processes that `work` makes belong to the other one.
+/// Calls `work` on a new thread inside the namespace, and waits for it. The calling thread stays in its
+/// own namespace. Sockets and processes that `work` creates belong to `namespace`.
 pub(crate) fn inside<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
     let failed = |step| move |reason| LabError::Namespace { namespace: namespace.into(), step, reason };
     let door = File::open(path(namespace)).map_err(failed("open"))?;

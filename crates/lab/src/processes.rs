@@ -16,20 +16,21 @@ use crate::namespace::{self, NamespaceId};
 use crate::station::CONTROLLER;
 use crate::tools::LAB_VARIABLE;
 
-/// Time that processes may take to end after a signal, before the next, harder round.
+/// Time that processes have to end after a signal, before the next round.
 const GRACE: Duration = Duration::from_secs(2);
-/// Rounds of SIGKILL: a process may start another between being found and being killed.
+/// The number of SIGKILL rounds. Several are needed, because a process may start another one between
+/// the search and the signal.
 const KILL_ROUNDS: usize = 4;
 
-/// Ends all processes that are in one of the namespaces or were started for the lab, except this one:
-/// with SIGTERM, and the remaining ones with SIGKILL.
+/// Ends all processes of a lab except this one: first with SIGTERM, the remaining ones with SIGKILL.
 ///
-/// Processes "started for the lab" have its name in their environment: a tool that outlives a killed `up` works on a
-/// namespace from outside.
+/// A process belongs to the lab if it is in one of the namespaces, or if its environment contains the
+/// lab's name. The latter finds a tool that has outlived a killed `up` and works on a namespace from
+/// outside.
 pub(crate) fn end(lab: &str, namespaces: &[String]) -> Result<(), LabError> {
     let ids: HashSet<NamespaceId> =
         namespaces.iter().filter_map(|name| namespace::id(&namespace::path(name)).ok()).collect();
-    // The controller comes first: it withdraws its tables from switches that still run.
+    // The controller ends first, so that it can remove its table entries from running switches.
     let controller = namespace::id(&namespace::path(&names::namespace(lab, CONTROLLER)));
     let controller = HashSet::from_iter(controller.ok());
     tell(find(&|pid| is_inside(pid, &controller)), Signal::TERM);
@@ -47,7 +48,8 @@ pub(crate) fn end(lab: &str, namespaces: &[String]) -> Result<(), LabError> {
     why_left(lab, &killed, find(&belongs).into_keys().collect())
 }
 
-/// The reason why processes are left: some outlive SIGKILL, or all of them were started afterwards.
+/// Returns the reason why processes are left: some have survived SIGKILL, or other programs have
+/// started all of them meanwhile.
 fn why_left(lab: &str, killed: &HashSet<Pid>, left: Vec<Pid>) -> Result<(), LabError> {
     if left.is_empty() {
         return Ok(());
@@ -72,51 +74,52 @@ fn plain(pid: Pid) -> u32 {
     pid.as_raw_nonzero().get().unsigned_abs()
 }
 
-/// Sends the signal and waits until all have ended, or the grace period is over.
+/// Sends the signal and waits until all processes have ended, or until the grace period is over.
 fn tell(running: HashMap<Pid, OwnedFd>, signal: Signal) {
     for process in running.values() {
-        // It fails only if the process has ended by itself.
+        // The call fails only if the process has ended.
         let _ = pidfd_send_signal(process, signal);
     }
     wait(running.into_values().collect());
 }
 
-/// The processes for which `belongs` holds, each with a handle that stays valid when the pid is reused.
+/// Returns the processes that satisfy `belongs`. Each has a handle that stays valid if the pid is
+/// reused.
 fn find(belongs: &impl Fn(Pid) -> bool) -> HashMap<Pid, OwnedFd> {
     let own = rustix::process::getpid();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
     pids.filter(|pid| *pid != own && belongs(*pid))
         .filter_map(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?)))
-        // Checked again with the handle open: the pid may have been reused before.
+        // The check is repeated with the open handle, because the pid may have been reused before.
         .filter(|(pid, _)| belongs(*pid))
         .collect()
 }
 
-/// The processes in one of the namespaces.
+/// Returns the processes in the namespaces.
 pub(crate) fn inside(namespaces: &HashSet<NamespaceId>) -> HashMap<Pid, OwnedFd> {
     find(&|pid| is_inside(pid, namespaces))
 }
 
-/// Returns true if a process runs in that namespace.
+/// Returns true if the process runs in the namespace.
 pub(crate) fn runs_in(pid: u32, namespace: &str) -> bool {
     let ids = ids(namespace);
     number(pid).is_some_and(|pid| is_inside(pid, &ids))
 }
 
-/// Returns true if a process runs and was started for that lab.
+/// Returns true if the process runs and was started for the lab.
 pub(crate) fn is_of(pid: u32, lab: &str) -> bool {
     number(pid).is_some_and(|pid| is_marked(pid, lab))
 }
 
-/// Kills a process of that namespace (SIGKILL) and waits for its end.
-/// Returns `false`, and does nothing, if it has ended already or is elsewhere.
+/// Kills a process in the namespace (SIGKILL) and waits for its end. Returns false, and does nothing,
+/// if the process has ended or is in another namespace.
 pub(crate) fn kill_in(pid: u32, lab: &str, namespace: &str) -> Result<bool, LabError> {
     let ids = ids(namespace);
     end_one(pid, lab, &|pid| is_inside(pid, &ids), &[Signal::KILL])
 }
 
-/// Ends a process that was started for that lab, and waits for its end; otherwise like [`kill_in`].
+/// Ends a process that was started for the lab, and waits for its end; otherwise like [`kill_in`].
 ///
 /// Sends SIGTERM, and SIGKILL if the process does not end.
 pub(crate) fn end_of(pid: u32, lab: &str) -> Result<bool, LabError> {
@@ -133,7 +136,7 @@ fn end_one(
         number(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok().filter(|_| belongs(pid)));
     let Some(handle) = handle else { return Ok(false) };
     for signal in signals {
-        // It fails only if the process has ended by itself.
+        // The call fails only if the process has ended.
         let _ = pidfd_send_signal(&handle, *signal);
         if wait(vec![&handle]) {
             return Ok(true);
@@ -161,7 +164,8 @@ fn is_marked(pid: Pid, lab: &str) -> bool {
     environment.is_ok_and(|all| all.split(|&b| b == 0).any(|entry| entry == mark.as_bytes()))
 }
 
-/// Waits until all have ended, or the grace period is over; returns whether all have ended.
+/// Waits until all processes have ended, or until the grace period is over. Returns true if all have
+/// ended.
 fn wait<H: AsFd>(mut running: Vec<H>) -> bool {
     let until = Instant::now() + GRACE;
     while !running.is_empty() {
@@ -169,7 +173,7 @@ fn wait<H: AsFd>(mut running: Vec<H>) -> bool {
         let Ok(timeout) = Timespec::try_from(left) else { return false };
         let mut ends: Vec<_> = running.iter().map(|process| PollFd::new(process, PollFlags::IN)).collect();
         match poll(&mut ends, Some(&timeout)) {
-            // If the process is a child, its end can interrupt this call by a signal.
+            // If the process is a child, SIGCHLD can interrupt this call.
             Err(Errno::INTR) => continue,
             Ok(_) if !left.is_zero() => {}
             _ => return false,

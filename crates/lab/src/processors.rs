@@ -1,23 +1,25 @@
-//! Which processor the programs at each node run on, if they are to stay on one.
+//! Assigns a processor to the programs of each node, if a lab pins its programs.
 //!
-//! With more nodes than processors a program runs wherever there is room next. So its packets come from another
-//! processor's cache at most hops, and waking it costs the other processor an interrupt. If neighbours share a
-//! processor, most packets stay where they are.
+//! Without pinning, and with more nodes than processors, the kernel runs a program on any free
+//! processor. Then the packets of most hops come from another processor's cache, and waking the program
+//! needs an interrupt to the other processor. If neighbours share a processor, most packets stay in its
+//! cache.
 
 use std::collections::HashMap;
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 use tributary_topology::{NodeKey, Topology};
 
-/// The numbers of the processors on which this thread may run.
+/// Returns the numbers of the processors on which this thread may run.
 pub(crate) fn available() -> Vec<usize> {
-    // It cannot fail for the calling thread; if it did, programs would run anywhere.
+    // The call cannot fail for the calling thread. If it did, programs would run on any processor.
     let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
     (0..CpuSet::MAX_CPU).filter(|number| set.is_set(*number)).collect()
 }
 
-/// A processor for each node: the same number of nodes for all of them, and neighbours on the same one
-/// as far as possible. None where each node has a processor of its own, or there is only one.
+/// Returns a processor for each node. All processors get about the same number of nodes, and neighbours
+/// share one if possible. The map is empty if there are at least as many processors as nodes, or only
+/// one.
 pub(crate) fn assign(topology: &Topology, processors: &[usize]) -> HashMap<NodeKey, usize> {
     let nodes = in_depth(topology);
     if !(2..nodes.len()).contains(&processors.len()) {
@@ -27,8 +29,8 @@ pub(crate) fn assign(topology: &Topology, processors: &[usize]) -> HashMap<NodeK
     nodes.iter().enumerate().map(|(place, node)| (*node, share(place))).collect()
 }
 
-/// All nodes, depth first from the root of the trees, the first server's switch. A switch's hosts come
-/// last.
+/// Returns all nodes in depth-first order, from the first server's switch, the root of the trees. The
+/// hosts of a switch come after its other switches.
 fn in_depth(topology: &Topology) -> Vec<NodeKey> {
     let servers = topology.servers();
     let root =
@@ -44,7 +46,7 @@ fn in_depth(topology: &Topology) -> Vec<NodeKey> {
         order.push(node);
         let mut next: Vec<NodeKey> = topology.neighbours(node).iter().map(|to| to.node).collect();
         let is_switch = |node: &NodeKey| topology.get(*node).is_some_and(|node| node.switch().is_some());
-        // What is put there last is taken first.
+        // The node that is pushed last is popped first.
         next.reverse();
         next.sort_by_key(is_switch);
         waiting.extend(next);

@@ -1,4 +1,4 @@
-//! Records of labs on disk, so that any process can use and remove them.
+//! Records of labs on disk. Any process can use them to open and remove labs.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -11,25 +11,26 @@ use crate::error::LabError;
 use crate::links::Link;
 use crate::station::{CONTROLLER, Station};
 
-/// Shared with the daemons of this machine, whose sockets ordinary users have to reach.
+/// The folder that labs share with the daemons of this machine, whose sockets ordinary users must
+/// reach.
 const SHARED_FOLDER: &str = "/run/tributary";
-/// Only for labs. It is gone after a reboot, like the namespaces.
+/// The folder for labs only. It disappears at a reboot, like the namespaces.
 const FOLDER: &str = "/run/tributary/lab";
 
-/// A lab's record, which is written before any of the lab is made.
+/// A lab's record. It is written before any part of the lab is created.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) name: String,
-    /// True if the lab was finished.
+    /// True if the lab is complete.
     pub(crate) complete: bool,
     pub(crate) stations: Vec<Station>,
     pub(crate) links: Vec<Link>,
-    /// The value of the lab's [option](crate::LabOptions::offloads).
+    /// The value of [`LabOptions::offloads`](crate::LabOptions::offloads).
     pub(crate) offloads: bool,
 }
 
 impl Record {
-    /// The station of that name.
+    /// Returns the station with this name.
     pub(crate) fn station(&self, name: &str) -> Result<&Station, LabError> {
         self.stations.iter().find(|station| station.name == name).ok_or_else(|| {
             let nodes: Vec<_> = self
@@ -47,15 +48,16 @@ impl Record {
     }
 }
 
-/// The records of this machine, locked by one process at a time: labs are made and removed one by one,
-/// so that none is removed while it is being made. The lock of a process that dies is released.
+/// The records of this machine, locked by one process at a time. Labs are created and removed one after
+/// the other, so that no lab is removed while it is being created. The lock is released if its process
+/// dies.
 #[derive(Debug)]
 pub(crate) struct Records {
     _lock: File,
 }
 
 impl Records {
-    /// Waits for the lock. Only root can take it, so that other users cannot block root.
+    /// Waits for the lock. Only root can lock the records, so that other users cannot block root.
     pub(crate) fn lock() -> Result<Self, LabError> {
         let failed = |step| {
             move |reason: io::Error| match reason.kind() {
@@ -100,7 +102,7 @@ impl Records {
         serde_json::from_str(&text).map(Some).map_err(|reason| LabError::BadRecord { path, reason })
     }
 
-    /// Makes the folder for the files of the lab's programs.
+    /// Creates the folder for files of the lab's programs.
     pub(crate) fn make_folder(&self, lab: &str) -> Result<(), LabError> {
         let path = folder(lab);
         let made = DirBuilder::new().mode(0o700).create(&path);
@@ -123,7 +125,7 @@ impl Records {
         Ok(())
     }
 
-    /// The names of all labs that have a record.
+    /// Returns the names of all labs that have a record.
     pub(crate) fn names(&self) -> Result<Vec<String>, LabError> {
         let failed = |reason| LabError::Record { path: FOLDER.into(), step: "list the folder", reason };
         let mut names = Vec::new();
@@ -135,7 +137,8 @@ impl Records {
     }
 }
 
-/// The folder for the files of a lab's programs. No record can have its name: it has no dot.
+/// Returns the folder for files of a lab's programs. Its name has no dot, so it differs from the name
+/// of every record.
 pub(crate) fn folder(lab: &str) -> PathBuf {
     PathBuf::from(FOLDER).join(lab)
 }

@@ -1,4 +1,4 @@
-//! Scripts for `ip`, `tc`, `nft` and `ethtool`, as text: nothing here touches the machine.
+//! Scripts for `ip`, `tc`, `nft` and `ethtool` as text. This file does not execute them.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -9,46 +9,46 @@ use crate::names::{self, BRIDGE, LOST, MANAGEMENT};
 use crate::options::{LabOptions, SwitchKind};
 use crate::station::{Interface, MANAGEMENT_PREFIX_BITS, Station};
 
-/// Bytes of an Ethernet header: rates and queues count frames, the MTU counts packets.
+/// Bytes of an Ethernet header. Rates and queues count whole frames, the MTU only packets.
 const ETHERNET_HEADER_BYTES: u64 = 14;
-/// The reciprocal of the idle time, in seconds, that a link may make up for in one burst.
-/// Without bursts, timers that fire late would cost the link capacity.
+/// The reciprocal of the idle time, in seconds, for which a link may compensate in one burst. Without
+/// bursts, late timers would reduce the link's capacity.
 const BURST_SECONDS_RECIPROCAL: u64 = 1000;
-/// The least burst in frames, for rates so low that fewer fit into that time.
+/// The least burst in frames. It applies to low rates, at which fewer frames fit into the burst time.
 const MIN_BURST_FRAMES: u64 = 4;
-/// The header space that the kernel's TCP keeps in an interface's longest frame (`MAX_TCP_HEADER`).
+/// The header space that the kernel's TCP reserves in an interface's longest frame (`MAX_TCP_HEADER`).
 const TCP_HEADER_BYTES: u64 = 320;
-/// The longest frame that veth takes from TCP, and its default.
+/// The longest frame that veth accepts from TCP, which is also its default.
 const MAX_SEGMENTED_BYTES: u64 = 65_536;
-/// Losses are drawn as numbers below this.
+/// A loss is decided by a random number below this one.
 const LOSS_MODULUS: f64 = 1e9;
 /// A bridge that only forwards.
 ///
 /// It has no spanning tree protocol, no wait before a port works, and no multicast snooping, which sends queries and
 /// holds back groups without members.
 const PLAIN_BRIDGE: &str = "stp_state 0 forward_delay 0 mcast_snooping 0";
-/// Offloads of a veth interface that let frames longer than the MTU, or without a checksum, through to
+/// Offloads of a veth interface that pass frames longer than the MTU, or without a checksum, to
 /// programs that read raw frames at the other end.
 const OFFLOADS: [&str; 6] = ["tx", "rx", "sg", "tso", "gso", "gro"];
-/// Offloads whose frames not even a switch's port can take apart.
+/// Offloads that produce frames which even a switch's port cannot split.
 const SEGMENTS_OF_TCP: [&str; 2] = ["tso", "gro"];
 
-/// Scripts that set up the inside of one namespace.
+/// The scripts that set up one namespace.
 #[derive(Debug, Default)]
 pub(crate) struct Setup {
-    /// For `ip -batch`.
+    /// Script for `ip -batch`.
     pub(crate) ip: String,
-    /// For `tc -batch`; empty when links have no rate.
+    /// Script for `tc -batch`; empty if links have no rate.
     pub(crate) tc: String,
-    /// For `nft -f`; empty when links lose nothing.
+    /// Script for `nft -f`; empty if links lose no frames.
     pub(crate) nft: String,
     /// The interfaces of the data network.
     pub(crate) data_interfaces: Vec<String>,
-    /// The offloads to switch off on these interfaces.
+    /// The offloads to disable on these interfaces.
     pub(crate) without: &'static [&'static str],
 }
 
-/// Writes the scripts of one lab.
+/// Makes the scripts of one lab.
 pub(crate) struct Scripts<'a> {
     topology: &'a Topology,
     options: &'a LabOptions,
@@ -58,7 +58,7 @@ pub(crate) struct Scripts<'a> {
 }
 
 impl<'a> Scripts<'a> {
-    /// `stations` must be those of `topology`; `None` if there are none.
+    /// Creates the scripts' source. `stations` must belong to `topology`; returns `None` if there are none.
     pub(crate) fn new(
         topology: &'a Topology,
         options: &'a LabOptions,
@@ -68,14 +68,14 @@ impl<'a> Scripts<'a> {
         Some(Self { topology, options, controller, nodes })
     }
 
-    /// For `ip -batch` in the machine's own namespace: makes the namespaces.
+    /// Returns a script for `ip -batch` in the machine's own namespace that creates the labs' namespaces.
     pub(crate) fn namespaces(&self) -> String {
         let stations = std::iter::once(self.controller).chain(self.nodes);
         stations.map(|station| format!("netns add {}\n", station.namespace)).collect()
     }
 
-    /// For `ip -batch` in the machine's own namespace: makes all veth pairs, directly
-    /// between other namespaces.
+    /// Returns a script for `ip -batch` in the machine's own namespace that creates all veth pairs,
+    /// directly between the labs' namespaces.
     pub(crate) fn cables(&self) -> String {
         let mut script = String::new();
         for (_, link) in self.topology.links() {
@@ -94,7 +94,7 @@ impl<'a> Scripts<'a> {
         script
     }
 
-    /// One end of a veth pair, as `ip link add` wants it. Hosts have the topology's MAC address.
+    /// Returns one end of a veth pair in the syntax of `ip link add`. Hosts get the topology's MAC address.
     fn end(&self, node: NodeKey, port: u16, mtu: u16) -> String {
         let name = names::interface(&self.topology[node].name, port);
         let mut end = format!("name {name} netns {} mtu {mtu}", self.nodes[node.index()].namespace);
@@ -104,12 +104,13 @@ impl<'a> Scripts<'a> {
         end
     }
 
-    /// The setup of the controller's namespace: the bridge that is the management network.
+    /// Returns the setup of the controller's namespace, with the bridge of the management network.
     pub(crate) fn controller(&self) -> Setup {
         let address = self.controller.management;
         let mac = management_mac(address);
         let mut ip = "link set dev lo up\n".to_owned();
-        // A bridge without an address of its own takes that of a port, and changes it when ports change.
+        // The bridge gets a fixed address. Otherwise it uses a port's address, which changes when ports
+        // change.
         let _ = writeln!(ip, "link add name {MANAGEMENT} address {mac} type bridge {PLAIN_BRIDGE}");
         for node in 0..self.nodes.len() {
             let _ = writeln!(ip, "link set dev {} master {MANAGEMENT} up", management_port(node));
@@ -118,7 +119,7 @@ impl<'a> Scripts<'a> {
         Setup { ip, ..Setup::default() }
     }
 
-    /// The setups of all nodes' namespaces, in the topology's order.
+    /// Returns the setups of all nodes' namespaces, in the topology's order.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (&'a Station, Setup)> {
         self.topology.nodes().zip(self.nodes).map(|((key, _), station)| (station, self.node(key, station)))
     }
@@ -126,7 +127,7 @@ impl<'a> Scripts<'a> {
     fn node(&self, key: NodeKey, station: &Station) -> Setup {
         let mut ip = "link set dev lo up\n".to_owned();
         ip.push_str(&management_address(station.management));
-        // Needed even if no frames are lost now: any link can be cut later.
+        // The bridge is needed even if no frames are lost now, because any link can be cut later.
         let _ = writeln!(ip, "link add name {LOST} type bridge {PLAIN_BRIDGE}");
         let _ = writeln!(ip, "link set dev {LOST} up");
         for Interface { port, name } in &station.interfaces {
@@ -143,7 +144,7 @@ impl<'a> Scripts<'a> {
         let without: &[&str] = match (self.options.offloads, self.options.switches) {
             (false, _) => &OFFLOADS,
             (true, SwitchKind::None) => &SEGMENTS_OF_TCP,
-            // Bridges never look into frames.
+            // A bridge does not read the content of frames.
             (true, SwitchKind::Bridge) => &[],
         };
         Setup { ip, tc: self.rates(key), nft: self.losses(station), data_interfaces, without }
@@ -171,9 +172,10 @@ impl<'a> Scripts<'a> {
         ip
     }
 
-    /// Returns the number of frames that TCP and our ports may hand down as one: a loss must take only one
-    /// of them, and a token bucket cuts up what it cannot let pass at once, which costs the processor as much as if
-    /// they had come one by one.
+    /// Returns the option that limits the frames which TCP and our ports may pass down as one.
+    ///
+    /// A random loss must drop only one frame. And a token bucket splits a unit that it cannot send at
+    /// once, which costs as much processor time as separate frames.
     fn segmentation(&self, link: &Link) -> String {
         if self.options.loss > 0.0 {
             return " gso_max_segs 1".to_owned();
@@ -186,8 +188,8 @@ impl<'a> Scripts<'a> {
         format!(" gso_max_size {longest}")
     }
 
-    /// A token bucket on each interface shapes what it sends; with one at both ends, both
-    /// directions are shaped.
+    /// Returns the token buckets of a node's interfaces. A token bucket shapes outgoing frames; with one at
+    /// both ends, both directions of a link are shaped.
     fn rates(&self, key: NodeKey) -> String {
         if !self.options.rates {
             return String::new();
@@ -204,10 +206,12 @@ impl<'a> Scripts<'a> {
         script
     }
 
-    /// Random losses at the sending end.
-    /// Its egress hook is the only place that sees the frames of packet sockets, of the host's kernel and of a bridge:
-    /// packet sockets at the receiving end read frames before any hook there. Lost frames are forwarded into the void
-    /// and not dropped, because the kernel reports a drop to the sender: TCP would detect the loss at once.
+    /// Returns the rules for random losses at the sending end.
+    ///
+    /// Only the egress hook there sees the frames of packet sockets, of the host's kernel and of a bridge,
+    /// because packet sockets at the receiving end read frames before any hook. Lost frames are forwarded
+    /// to a bridge without ports. They are not dropped, because the kernel would report the drop to the
+    /// sender, and TCP would detect the loss at once.
     fn losses(&self, station: &Station) -> String {
         if self.options.loss <= 0.0 {
             return String::new();
@@ -228,12 +232,12 @@ impl<'a> Scripts<'a> {
     }
 }
 
-/// The controller's end of the management cable of the node at that index.
+/// Returns the name of the controller's end of the management cable to the node with this index.
 fn management_port(node: usize) -> String {
     format!("m{}", node + 1)
 }
 
-/// A locally administered address that no host derives from its own IP address.
+/// Returns a locally administered MAC address that no host derives from its own IP address.
 fn management_mac(address: Ipv4Addr) -> String {
     let [a, b, c, d] = address.octets();
     format!("02:ff:{a:02x}:{b:02x}:{c:02x}:{d:02x}")
@@ -246,7 +250,7 @@ fn management_address(address: Ipv4Addr) -> String {
     )
 }
 
-/// The longest frame of a link.
+/// Returns the bytes of a link's longest frame.
 fn frame_bytes(link: &Link) -> u64 {
     u64::from(link.mtu) + ETHERNET_HEADER_BYTES
 }
@@ -286,7 +290,7 @@ mod tests {
     fn bridges_join_the_ports_of_a_spanning_tree_only() {
         with_scripts("leaf-spine-8.toml", SwitchKind::Bridge, |scripts, topology| {
             let setups: String = scripts.nodes().map(|(_, setup)| setup.ip).collect();
-            // Each of a tree's nodes - 1 links has two ends; a host's end is not a bridge's port.
+            // A tree has nodes - 1 links with two ends each. A host's end is not a bridge's port.
             let ends = 2 * (topology.nodes().count() - 1) - topology.hosts().count();
             assert_eq!(setups.matches(" master br0").count(), ends);
         });
@@ -314,7 +318,7 @@ mod tests {
             });
         };
         let options = LabOptions::new("lab");
-        // Of 6,250 bytes four frames of TCP's and their headers take all; less would be three.
+        // Four of TCP's frames with their headers fit into 6,250 bytes. A lower limit would allow only three.
         ip(&options, "leaf-spine-8.toml", &|ip, ends| {
             assert_eq!(ip.matches(" gso_max_size 6250 up\n").count(), ends);
         });

@@ -1,4 +1,4 @@
-//! Makes a lab's network and removes it.
+//! Creates a lab's network and removes it.
 
 use std::fs;
 use std::io;
@@ -15,23 +15,23 @@ use crate::script::{Scripts, Setup};
 use crate::station::Station;
 use crate::tools::{ETHTOOL, IP, NFT, TASKSET, TC, Toolbox};
 
-/// The place in errors of tools that run outside of the lab's namespaces.
+/// The place that errors name for tools that run outside of the lab's namespaces.
 const THIS_MACHINE: &str = "the machine's own namespace";
-/// Settings of every namespace.
-/// IPv6 would send router solicitations and neighbour discoveries of its own; a node must not route between the data
-/// and the management network, whatever the machine's own setting.
+/// Settings of every namespace. IPv6 is disabled, because it would send router solicitations and
+/// neighbour discoveries. Forwarding is disabled, because a node must not route between the data and
+/// the management network.
 const SYSCTLS: [(&str, &str); 3] = [
     ("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1"),
     ("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1"),
     ("/proc/sys/net/ipv4/ip_forward", "0"),
 ];
 
-/// Makes the namespaces, the links between them and their contents. Stops at the first error.
+/// Creates the namespaces, the links between them and their content. Stops at the first error.
 pub(crate) fn make(topology: &Topology, options: &LabOptions, stations: &[Station]) -> Result<(), LabError> {
     let Some(scripts) = Scripts::new(topology, options, stations) else { return Ok(()) };
     let outside = Toolbox { lab: &options.name, place: THIS_MACHINE };
     if stations.iter().any(|station| station.processor.is_some()) {
-        // The first program that is started would be late to find that it is missing.
+        // This check reports a missing `taskset` now, before the first program is started.
         outside.run(TASKSET, &["--version"], "")?;
     }
     outside.script(IP, &["-batch", "-"], &scripts.namespaces())?;
@@ -47,8 +47,8 @@ pub(crate) fn make(topology: &Topology, options: &LabOptions, stations: &[Statio
     Ok(())
 }
 
-/// Applies a setup in the calling thread's namespace.
-/// Offloads first, so that no frame is ever sent with them.
+/// Applies a setup in the calling thread's namespace. Offloads are disabled first, so that no frame is
+/// ever sent with them.
 fn apply(tools: Toolbox<'_>, setup: &Setup) -> Result<(), LabError> {
     let off: Vec<_> = setup.without.iter().flat_map(|offload| [*offload, "off"]).collect();
     if !off.is_empty() {
@@ -69,7 +69,7 @@ pub(crate) fn cut(record: &Record, link: &Link, how: Cut) -> Result<(), LabError
     }
 }
 
-/// Undoes [`cut`], even if only half of it was done.
+/// Undoes [`cut`], even if the cut was only half done.
 pub(crate) fn repair(record: &Record, link: &Link, how: Cut) -> Result<(), LabError> {
     match how {
         Cut::Silent => {
@@ -96,7 +96,7 @@ fn set_port(record: &Record, link: &Link, state: &str) -> Result<(), LabError> {
     set_interface(record, station, interface, state)
 }
 
-/// Takes an interface "down" or "up".
+/// Sets an interface "down" or "up".
 pub(crate) fn set_interface(
     record: &Record,
     station: &str,
@@ -109,11 +109,12 @@ pub(crate) fn set_interface(
     })?
 }
 
-/// Applies to the calling thread's namespace, which is the one that `/proc/sys/net` shows.
+/// Writes the kernel parameters of the calling thread's namespace; `/proc/sys/net` shows that
+/// namespace.
 fn set_sysctls(station: &Station) -> Result<(), LabError> {
     for (path, value) in SYSCTLS {
         match fs::write(path, value) {
-            // The kernel has no IPv6.
+            // The parameter is missing if the kernel has no IPv6.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             result => {
                 let step = "set a kernel parameter";
@@ -125,12 +126,13 @@ fn set_sysctls(station: &Station) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Ends the lab's processes and removes its namespaces with their interfaces, queues and rules; returns
-/// whether there were any.
+/// Ends the lab's processes and removes its namespaces with their interfaces, queues and rules. Returns
+/// true if any existed.
 pub(crate) fn remove(lab: &str) -> Result<bool, LabError> {
     let namespaces = namespace::of_lab(lab)?;
     processes::end(lab, &namespaces)?;
-    // List them again: a tool of a killed `up` may have made another before it was ended.
+    // The list is read again, because a tool of a killed `up` may have created another namespace before it
+    // was ended.
     let namespaces = namespace::of_lab(lab)?;
     let script: String = namespaces.iter().map(|name| format!("netns delete {name}\n")).collect();
     let outside = Toolbox { lab, place: THIS_MACHINE };

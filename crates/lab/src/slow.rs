@@ -1,8 +1,8 @@
-//! Processes that run only part of the time: a host or a switch that is slower than the others.
+//! Processes that run only part of the time, to simulate a slow host or switch.
 //!
-//! They are stopped and continued in turns (SIGSTOP, SIGCONT). A quota of processor time (cgroups) would not do: a
-//! daemon that needs little of it would not be slowed down at all, and one with two threads twice as much as one with
-//! one.
+//! The processes are stopped and continued in turns (SIGSTOP, SIGCONT). A quota of processor time
+//! (cgroups) would not work: a daemon that needs little time would not be slowed down, and the effect
+//! would depend on the number of its threads.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -15,35 +15,37 @@ use crate::error::LabError;
 use crate::namespace::{self, NamespaceId};
 use crate::processes;
 
-/// The greatest factor: with [`SHORTEST_RUN`] processes are then stopped for a fifth of a second at a
-/// time, and a second's work takes minutes.
+/// The greatest factor. With [`SHORTEST_RUN`], it stops processes for a fifth of a second at a time,
+/// and one second of work takes minutes.
 const MAX_FACTOR: f64 = 100.0;
-/// Length of a turn where the bounds of a run allow it: short beside what people measure, long beside
-/// the time that stopping takes.
+/// Length of a turn, if the bounds of a run allow it. It is short compared with usual measurements, and
+/// long compared with the time for stopping a process.
 const TURN: Duration = Duration::from_millis(20);
 const SHORTEST_RUN: Duration = Duration::from_millis(2);
 const LONGEST_RUN: Duration = Duration::from_millis(10);
-/// The longest stop.
-/// If a busy machine delays this process, the next stop makes up for it, but by no more than this.
+/// The longest stop. A busy machine may delay this process, so that the next stop must be longer to
+/// compensate. This is the limit.
 const LONGEST_STOP: Duration = Duration::from_secs(1);
-/// The interval of searches for new processes at the station.
+/// The interval of the searches for new processes at the station.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// The highest priority. With a lower priority, this process might not get the processor in time to
-/// stop the others.
+/// The highest priority. With a lower one, this process might get the processor too late to stop the
+/// others.
 const PRIORITY: i32 = -20;
 
-/// The factor by which a station's processes run slower: from 1, full speed, to 100.
+/// The factor by which a station's processes run slower, from 1 (full speed) to 100.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slowdown(f64);
 
 impl Slowdown {
+    /// Creates a slowdown by `factor`.
+    ///
     /// # Errors
-    /// [`LabError::BadFactor`].
+    /// [`LabError::BadFactor`] if the factor is not from 1 to 100.
     pub fn new(factor: f64) -> Result<Self, LabError> {
         if (1.0..=MAX_FACTOR).contains(&factor) { Ok(Self(factor)) } else { Err(LabError::BadFactor(factor)) }
     }
 
-    /// The factor, at least 1.
+    /// Returns the factor, at least 1.
     pub fn factor(self) -> f64 {
         self.0
     }
@@ -53,17 +55,19 @@ impl Slowdown {
         TURN.div_f64(self.0).clamp(SHORTEST_RUN, LONGEST_RUN)
     }
 
-    /// Returns the time to stop them now, so that the total time is the factor
-    /// times the time that they ran.
+    /// Returns the time to stop the processes now, so that run and stop times together are the factor times
+    /// the run time.
     fn stop(self, ran: Duration, stopped: Duration) -> Duration {
         ran.mul_f64(self.0 - 1.0).saturating_sub(stopped).min(LONGEST_STOP)
     }
 }
 
-/// Lets the processes of a namespace run for one part in `slowdown` of the time, until the sender of
-/// `end` sends something or is gone, or the namespace is gone. Then they run freely again.
+/// Lets the processes of a namespace run for one part in `slowdown` of the time.
+///
+/// Returns when the sender of `end` sends or is dropped, or when the namespace does not exist any more.
+/// Then the processes run at full speed again.
 pub(crate) fn slow_down(namespace: &str, slowdown: Slowdown, end: &Receiver<()>) -> Result<(), LabError> {
-    // Without the right to it turns are less even on a busy machine, but their sums are still right.
+    // Without the permission, turns are less even on a busy machine, but the total times are still right.
     let _ = setpriority_process(None, PRIORITY);
     let mut group = Group::of(namespace)?;
     let (mut ran, mut stopped) = (Duration::ZERO, Duration::ZERO);
@@ -85,13 +89,13 @@ pub(crate) fn slow_down(namespace: &str, slowdown: Slowdown, end: &Receiver<()>)
     Ok(())
 }
 
-/// Lets all processes of a namespace run, including processes that a dead process has left stopped.
+/// Continues all processes of a namespace, including processes that a killed process has left stopped.
 pub(crate) fn wake(namespace: &str) -> Result<(), LabError> {
     Group::of(namespace)?.signal(Signal::CONT);
     Ok(())
 }
 
-/// Waits for `time`; `false` if the sender sends something or is gone.
+/// Waits for `time`. Returns false if the sender sends or is dropped meanwhile.
 fn waits(end: &Receiver<()>, time: Duration) -> bool {
     matches!(end.recv_timeout(time), Err(RecvTimeoutError::Timeout))
 }
@@ -113,7 +117,8 @@ impl Group {
         Ok(Self { processes: processes::inside(&ids), ids, looked: Instant::now() })
     }
 
-    /// Searches for new processes if a search is due. Returns `false` if the namespace is gone.
+    /// Searches for new processes if a search is due. Returns false if the namespace does not exist any
+    /// more.
     fn look(&mut self, namespace: &str) -> bool {
         if self.looked.elapsed() < LOOK_INTERVAL {
             return true;
@@ -125,13 +130,13 @@ impl Group {
 
     fn signal(&self, signal: Signal) {
         for process in self.processes.values() {
-            // It fails only if the process has ended by itself.
+            // The call fails only if the process has ended.
             let _ = pidfd_send_signal(process, signal);
         }
     }
 }
 
-/// Whatever happens, the processes run on.
+/// Continues the processes, even after an error or a panic.
 impl Drop for Group {
     fn drop(&mut self) {
         self.signal(Signal::CONT);
@@ -152,7 +157,7 @@ mod tests {
     }
 
     proptest! {
-        /// However late turns end, the next stop makes up for it.
+        /// Even if turns end late, the following stops compensate for it.
         #[test]
         fn all_of_the_time_is_the_factor_times_what_they_ran(
             factor in 1.0..100.0f64, late in proptest::collection::vec((0u64..5_000, 0u64..5_000), 1..50),

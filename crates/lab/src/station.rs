@@ -1,4 +1,4 @@
-//! The devices of a lab: each node of the topology and the controller, each in a namespace of its own.
+//! The devices of a lab: each node of the topology and the controller, each in a separate namespace.
 
 use std::net::Ipv4Addr;
 
@@ -10,42 +10,45 @@ use crate::names;
 use crate::options::LabOptions;
 use crate::processors;
 
-/// The controller's station.
-/// It is on the management network only; no node can have this name, since topologies do not allow the '@'.
+/// The controller's station. It is only on the management network. No node can have this name, because
+/// topologies do not allow '@'.
 pub const CONTROLLER: &str = "@controller";
 
-/// The management network is 10.255.0.0/16, outside of the 10.0.0.0/16 that the hosts share.
+/// The prefix length of the management network 10.255.0.0/16, which is outside of the hosts'
+/// 10.0.0.0/16.
 pub(crate) const MANAGEMENT_PREFIX_BITS: u8 = 16;
-/// The controller's address there; nodes have the following ones, in the topology's order.
+/// The controller's address on the management network. The nodes have the following addresses, in the
+/// topology's order.
 const CONTROLLER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 255, 0, 1);
-/// The number of ports that the kernel gives a bridge, less the one that it never hands out.
+/// The most nodes of a lab: the number of a kernel bridge's ports, without the one that the kernel
+/// never assigns.
 const MAX_NODES: usize = 1023;
 
 /// A node's interface on the data network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
-    /// Its port number in the topology; a host's only port is 1.
+    /// The port's number in the topology; a host's only port is 1.
     pub port: u16,
-    /// Its name inside the node's namespace.
+    /// The interface's name inside the node's namespace.
     pub name: String,
 }
 
-/// One device with a network namespace of its own.
+/// A device with a separate network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Station {
     /// The node's name, or [`CONTROLLER`].
     pub(crate) name: String,
     pub(crate) namespace: String,
-    /// Its address on the management network.
+    /// The station's address on the management network.
     pub(crate) management: Ipv4Addr,
-    /// Its interfaces on the data network, by port.
+    /// The station's interfaces on the data network, by port.
     pub(crate) interfaces: Vec<Interface>,
-    /// The number of the processor on which its programs run; `None`: all of them.
+    /// The number of the processor on which the station's programs run; `None` allows all processors.
     #[serde(default)]
     pub(crate) processor: Option<usize>,
 }
 
-/// The controller's station, then one for each node in the topology's order.
+/// Returns the controller's station, then one station for each node in the topology's order.
 pub(crate) fn stations(options: &LabOptions, topology: &Topology) -> Result<Vec<Station>, LabError> {
     let lab = &options.name;
     let nodes = topology.nodes().count();

@@ -1,15 +1,17 @@
 //! The programs that set up the network.
 //!
-//! Programs and not a netlink library: rtnetlink has no token bucket and brings tokio, nf_tables would need another
-//! crate and ethtool a third, while an operator inspects a lab with the three Debian packages anyway. `ip`, `tc` and
-//! `nft` take a whole script at once, so that a lab needs few processes.
+//! A lab uses programs instead of a netlink library for two reasons. The rtnetlink crate has no token
+//! bucket and needs tokio, and nf_tables and ethtool would need two more crates. An operator who
+//! inspects a lab needs the Debian packages anyway. `ip`, `tc` and `nft` accept a whole script, so a
+//! lab needs few processes.
 
 use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
 
 use crate::error::LabError;
 
-/// The variable that has the lab's name in every process of a lab; `clean` finds the processes by it.
+/// The variable that contains the lab's name in every process of a lab. `clean` uses it to find the
+/// processes.
 pub(crate) const LAB_VARIABLE: &str = "TRIBUTARY_LAB";
 
 /// A program and its Debian package.
@@ -19,18 +21,18 @@ pub(crate) struct Tool {
     package: &'static str,
 }
 
-/// Namespaces, interfaces, addresses.
+/// Sets up namespaces, interfaces and addresses.
 pub(crate) const IP: Tool = Tool { name: "ip", package: "iproute2" };
-/// Rates.
+/// Sets the rates of links.
 pub(crate) const TC: Tool = Tool { name: "tc", package: "iproute2" };
-/// Losses.
+/// Drops frames at random, and cuts links.
 pub(crate) const NFT: Tool = Tool { name: "nft", package: "nftables" };
-/// Offloads.
+/// Disables offloads.
 pub(crate) const ETHTOOL: Tool = Tool { name: "ethtool", package: "ethtool" };
-/// Processors.
+/// Starts programs on one processor.
 pub(crate) const TASKSET: Tool = Tool { name: "taskset", package: "util-linux" };
 
-/// A command that runs `program` on this processor only.
+/// Returns a command that runs `program` only on this processor.
 pub(crate) fn on_processor(processor: usize, program: &str) -> Command {
     let mut command = Command::new(TASKSET.name);
     command.args(["--cpu-list", &processor.to_string(), program]);
@@ -41,7 +43,7 @@ pub(crate) fn on_processor(processor: usize, program: &str) -> Command {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Toolbox<'a> {
     pub(crate) lab: &'a str,
-    /// For errors: the station whose namespace the calling thread is in, or this machine.
+    /// The place that errors name: the station in whose namespace the calling thread is, or this machine.
     pub(crate) place: &'a str,
 }
 
@@ -54,7 +56,7 @@ impl Toolbox<'_> {
         self.run(tool, args, script)
     }
 
-    /// Runs `tool` in the namespace that the calling thread is in.
+    /// Runs `tool` in the calling thread's namespace.
     pub(crate) fn run(self, tool: Tool, args: &[&str], input: &str) -> Result<(), LabError> {
         let failed = |message: String| LabError::Tool { tool: tool.name, place: self.place.into(), message };
         let mut child = Command::new(tool.name)
@@ -69,7 +71,8 @@ impl Toolbox<'_> {
                 io::ErrorKind::NotFound => LabError::MissingTool { tool: tool.name, package: tool.package },
                 _ => failed(error.to_string()),
             })?;
-        // A tool that fails stops reading; its standard error has the reason, which the pipe has not.
+        // If a tool fails, it stops reading, and writing to it fails. Its standard error gives the reason, so
+        // it is checked first.
         let fed = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(input.as_bytes()));
         let output = child.wait_with_output().map_err(|error| failed(error.to_string()))?;
         if !output.status.success() {

@@ -1,4 +1,4 @@
-//! Faults in a lab and their repair: links, daemons, and how fast daemons run.
+//! Tests of faults in a lab and their repair: cut links, killed daemons, and slow processes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // helpers of tests
 
@@ -15,17 +15,17 @@ use tributary_lab::{Cut, Lab, LabError, LabOptions, Slowdown, SwitchKind};
 use tributary_topology::Topology;
 
 const PORT: u16 = 7000;
-/// Far longer than any step here takes.
+/// The longest wait for one step; every step needs far less time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A lab of two workers and a server under a bridge.
+/// Returns a lab with two workers and a server, which a bridge connects.
 fn bridged(test: &str) -> Option<(Lab, Topology)> {
     let topology = support::shipped("two-workers");
     let options = LabOptions { switches: SwitchKind::Bridge, ..LabOptions::new(support::name(test)) };
     Some((support::up(&topology, &options)?, topology))
 }
 
-/// A UDP socket at a host.
+/// Returns a UDP socket at a host, with its address.
 fn socket(lab: &Lab, topology: &Topology, host: &str) -> (UdpSocket, (Ipv4Addr, u16)) {
     let socket = lab.inside(host, || UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT)).unwrap()).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -38,13 +38,13 @@ fn receives(socket: &UdpSocket, expected: &[u8]) {
     assert_eq!(std::str::from_utf8(&buffer[..length]), std::str::from_utf8(expected));
 }
 
-/// Returns for each end of the link true if its interface has a carrier.
+/// Returns for each end of a link true if its interface has a carrier.
 fn carriers(lab: &Lab, link: &str) -> Vec<bool> {
     let links = lab.links().unwrap();
     let link = links.iter().find(|found| found.name == link).unwrap();
     let carrier = |station: &str, interface: &str| {
         let mut command = lab.command(station, "cat").unwrap();
-        // An interface that is down does not even answer.
+        // An interface that is down does not report its carrier at all.
         let output = command.arg(format!("/sys/class/net/{interface}/carrier")).output().unwrap();
         output.stdout == b"1\n"
     };
@@ -55,7 +55,7 @@ fn carriers(lab: &Lab, link: &str) -> Vec<bool> {
 fn what_is_sent_over_a_cut_link_vanishes_and_no_end_notices() {
     let Some((lab, topology)) = bridged("cut") else { return };
     let [w0, w1, server] = ["w0", "w1", "ps"].map(|host| socket(&lab, &topology, host));
-    // Everyone learns everyone's MAC address here: ARP would repeat a lost request.
+    // The hosts learn each other's MAC addresses here. Otherwise ARP would repeat a lost request.
     for (from, to) in [(&w0, &server), (&w1, &server), (&server, &w0)] {
         from.0.send_to(b"hello", to.1).unwrap();
         receives(&to.0, b"hello");
@@ -94,18 +94,18 @@ fn a_link_that_loses_its_carrier_is_down_at_the_switch() {
     receives(&server.0, b"repaired");
     let unknown = lab.cut("leaf-w7", Cut::Silent).unwrap_err();
     assert!(unknown.to_string().contains("its links, leaf-ps, leaf-w0, leaf-w1"), "{unknown}");
-    // A link that is still cut is removed with the lab.
+    // Removing the lab also removes a link that is still cut.
     lab.cut("leaf-ps", Cut::Carrier).unwrap();
     lab.down().unwrap();
 }
 
-/// A process that uses all the processor time it gets.
+/// Returns a process that uses all processor time that it gets.
 fn busy_loop(lab: &Lab, station: &str) -> Child {
     let mut command = lab.command(station, "sh").unwrap();
     command.args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn().unwrap()
 }
 
-/// The processor time that a process has used.
+/// Returns the processor time that a process has used.
 fn processor_time(process: &Child) -> Duration {
     let text = fs::read_to_string(format!("/proc/{}/schedstat", process.id())).unwrap();
     Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
@@ -124,7 +124,8 @@ fn a_busy_loop_at_a_slow_station_gets_its_part_of_the_time_and_later_all() {
         let lab = &lab;
         let (end, ended) = mpsc::channel();
         let slowing = scope.spawn(move || lab.slow_down("w0", Slowdown::new(FACTOR).unwrap(), &ended));
-        // Its total depends on how late a busy machine stops it; that it is stopped and continued in turns does not.
+        // The total processor time is not checked, because it depends on how late a busy machine stops the
+        // process. The process must be stopped and continued in turns on any machine.
         for _ in 0..5 {
             wait_until(is_stopped);
             let before = processor_time(&busy);

@@ -1,4 +1,4 @@
-//! Labs are made, refused, and removed without a trace, even when the process that made them is killed.
+//! Tests that labs are created or refused, and removed completely, even if their creator is killed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // helpers of tests
 
@@ -15,11 +15,11 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use tributary_lab::{CONTROLLER, Lab, LabError, LabOptions, SwitchKind};
 use tributary_link::InterfaceCondition;
 
-/// Variable with the name of the lab to make, for a test of this file that runs again
-/// as a process of its own.
+/// The variable with the name of the lab to create. It is for a test of this file that runs again as a
+/// separate process.
 const VICTIM: &str = "TRIBUTARY_TEST_VICTIM";
 
-/// Everything on the machine that belongs to a lab, in words.
+/// Returns descriptions of everything on the machine that belongs to a lab.
 fn traces(lab: &str) -> Vec<String> {
     let mark = format!("tributary.{lab}.");
     let named = |folder: &str, needle: &str| {
@@ -33,8 +33,8 @@ fn traces(lab: &str) -> Vec<String> {
     traces
 }
 
-/// A program at a station with a child, to which the test has no handle.
-/// The program prints "started", and its output ends when both processes have ended.
+/// Returns a program at a station that starts a child, to which the test has no handle. The program
+/// prints "started", and its output ends when both processes have ended.
 fn daemon(lab: &Lab, station: &str) -> Command {
     let mut command = lab.command(station, "sh").unwrap();
     command.args(["-c", "sleep 1000 & echo started; exec sleep 1000"]);
@@ -50,7 +50,7 @@ fn start(mut daemon: Command) -> Child {
     child
 }
 
-/// Returns when a daemon and its child have ended.
+/// Waits until a daemon and its child have ended.
 fn join(mut daemon: Child) {
     assert_eq!(daemon.stdout.take().unwrap().read_to_end(&mut Vec::new()).unwrap(), 0);
     assert!(daemon.wait().unwrap().signal().is_some());
@@ -84,7 +84,7 @@ fn the_kernel_puts_frames_together_only_where_that_is_wanted() {
     let topology = support::shipped("two-workers");
     for (offloads, switches, expected) in [
         (false, SwitchKind::None, &[][..]),
-        // A switch's port can take datagrams apart, but not TCP segments.
+        // A switch's port can split datagrams, but not TCP segments.
         (true, SwitchKind::None, &["gso", "tx"]),
         (true, SwitchKind::Bridge, &["tso", "gso", "tx"]),
     ] {
@@ -149,7 +149,7 @@ fn a_lab_goes_with_its_value_unless_it_is_kept() {
     assert!(!Lab::list().unwrap().contains(&name));
 }
 
-/// Runs [`make_a_lab_and_wait_to_be_killed`] as a process of its own.
+/// Runs [`make_a_lab_and_wait_to_be_killed`] in a separate process.
 fn victim(name: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "make_a_lab_and_wait_to_be_killed", "--ignored", "--nocapture"])
@@ -165,9 +165,9 @@ fn victim(name: &str) -> Child {
 fn make_a_lab_and_wait_to_be_killed() {
     let Ok(name) = std::env::var(VICTIM) else { return };
     let lab = Lab::up(&support::shipped("two-workers"), &LabOptions::new(&name)).unwrap();
-    // It writes to this process's output, and outlives this process.
+    // The daemon writes to this process's output, and continues after this process has ended.
     let mut daemon = daemon(&lab, "w0").spawn().unwrap();
-    // If the test ends without killing this process, standard input ends and so does this.
+    // If the test ends without killing this process, standard input ends, and this process ends, too.
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
     lab.down().unwrap();
     daemon.wait().unwrap();
@@ -204,7 +204,7 @@ fn a_crash_in_the_middle_of_up_can_be_removed() {
         assert!(victim.try_wait().unwrap().is_none(), "up failed");
         thread::yield_now();
     }
-    // Whatever it is doing now: a lab that is half made is refused, and can be removed.
+    // The victim may be killed in any state. An incomplete lab is refused, and can be removed.
     victim.kill().unwrap();
     victim.wait().unwrap();
     assert!(matches!(Lab::up(&topology, &LabOptions::new(&name)), Err(LabError::Exists(_))));
@@ -214,7 +214,7 @@ fn a_crash_in_the_middle_of_up_can_be_removed() {
 
 #[test]
 fn without_rights_the_error_says_what_is_missing() {
-    // Capabilities are per thread: the other tests keep their capabilities.
+    // Capabilities belong to a thread, so the other tests keep their capabilities.
     let refused = thread::spawn(|| {
         let mut sets = capabilities(None).unwrap();
         sets.effective = CapabilitySet::empty();

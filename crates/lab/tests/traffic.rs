@@ -1,5 +1,5 @@
-//! Frames cross a lab as the topology and the options say: everywhere, once, no faster than the
-//! rate, and with losses.
+//! Tests that frames reach their destinations once, no faster than the rate, and with the losses of the
+//! options.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // helpers of tests
 
@@ -14,12 +14,12 @@ use tributary_lab::{CONTROLLER, Lab, LabOptions, SwitchKind};
 use tributary_link::{FramePort as _, InterfacePort};
 use tributary_topology::{Host, Topology};
 
-/// A UDP and a TCP port that nothing else uses: each lab has its own.
+/// A UDP and TCP port. Each lab has its own network, so no other program uses it.
 const PORT: u16 = 7000;
-/// Far longer than any step here takes.
+/// The longest wait for one step; every step needs far less time.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A UDP socket at each host, with its address.
+/// Returns a UDP socket at each host, with its address.
 fn sockets(lab: &Lab, topology: &Topology) -> Vec<(Ipv4Addr, UdpSocket)> {
     let socket = || {
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT)).unwrap();
@@ -37,7 +37,8 @@ fn receive(socket: &UdpSocket) -> (Vec<u8>, Ipv4Addr) {
     (buffer[..len].to_vec(), from)
 }
 
-/// Checks that every host reaches every other, and a broadcast each host once (no loops).
+/// Checks that every host reaches every other host, and that a broadcast reaches each host once (no
+/// loops).
 fn bridges_carry(test: &str, topology: &str) {
     let topology = support::shipped(topology);
     let options = LabOptions { switches: SwitchKind::Bridge, ..LabOptions::new(support::name(test)) };
@@ -54,9 +55,9 @@ fn bridges_carry(test: &str, topology: &str) {
         for message in [b"first", b"later"] {
             socket.send_to(message, (Ipv4Addr::new(10, 0, 255, 255), PORT)).unwrap();
         }
-        // The sender's own kernel gives it a copy, too.
+        // The sender's own kernel also delivers a copy to the sender.
         for (_, other) in &hosts {
-            // A circulating copy of the first would arrive before the second.
+            // If the first frame circulated, a copy would arrive before the second frame.
             assert_eq!(receive(other), (b"first".to_vec(), *address));
             assert_eq!(receive(other), (b"later".to_vec(), *address));
         }
@@ -124,7 +125,8 @@ ends = ["leaf", "ps"]
 rate = "1 Gbit/s"
 "#;
 
-/// The rate to which the kernel limits each interface of a node, in bit/s, by the interface's name.
+/// Returns the rate to which the kernel limits each interface of a node, in bit/s, by the interface's
+/// name.
 fn shaped(lab: &Lab, node: &str) -> Vec<(String, u64)> {
     let output = lab.command(node, "tc").unwrap().args(["-j", "qdisc", "show"]).output().unwrap();
     let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -149,13 +151,14 @@ fn both_ends_of_a_link_hold_its_rate() {
         let bytes = 1 << 20;
         let took = transfer(&lab, &topology, from, to, bytes);
         let least = Duration::from_secs_f64(bytes as f64 * 8.0 / slow as f64);
-        // The bucket's initial contents are free. How much longer it takes depends on the machine.
+        // The bucket's initial content is not delayed. The upper bound is not checked, because it depends on
+        // the machine.
         assert!(took > least.mul_f64(0.95), "{from} to {to}: {took:?}, at least {least:?}");
     }
     lab.down().unwrap();
 }
 
-/// Sends over TCP, and returns the time until the other end had received everything.
+/// Sends bytes over TCP. Returns the time until the other end had received all of them.
 fn transfer(lab: &Lab, topology: &Topology, from: &str, to: &str, bytes: usize) -> Duration {
     let address = (topology[topology.find(to).unwrap()].host().unwrap().ip, PORT);
     let listener = lab.inside(to, || TcpListener::bind(address).unwrap()).unwrap();
@@ -175,10 +178,11 @@ fn transfer(lab: &Lab, topology: &Topology, from: &str, to: &str, bytes: usize) 
 
 const LOSS: f64 = 0.1;
 const FRAMES: u32 = 20_000;
-/// The greatest deviation from the expected share of losses: chance never exceeds it.
+/// The greatest allowed deviation from the expected share of losses. Chance never exceeds it in
+/// practice.
 const STANDARD_DEVIATIONS: f64 = 9.0;
 
-/// Frames that a node has deliberately lost at a port.
+/// Returns the number of frames that a node has deliberately lost at a port.
 fn lost(lab: &Lab, node: &str, port: u16) -> u64 {
     let chain = format!("port{port}");
     let mut list = lab.command(node, "nft").unwrap();
@@ -190,7 +194,7 @@ fn lost(lab: &Lab, node: &str, port: u16) -> u64 {
     counter.unwrap()
 }
 
-/// The fate of the frames that a node had to send at a port, from some time on.
+/// Counts the lost and sent frames of a node's port, from the creation of this value on.
 struct Watched<'a> {
     lab: &'a Lab,
     node: &'a str,
@@ -207,19 +211,20 @@ impl<'a> Watched<'a> {
         watched
     }
 
-    /// Frames that were deliberately lost.
+    /// Returns the number of frames that were deliberately lost.
     fn lost(&self) -> u64 {
         lost(self.lab, self.node, self.port) - self.before[0]
     }
 
-    /// Frames that were not lost deliberately: sent, or too many for the receiver.
+    /// Returns the number of frames that were not deliberately lost. They were sent, or the kernel dropped
+    /// them for lack of space.
     fn sent(&self) -> u64 {
         let counter = support::counters(self.lab, self.node)[&self.interface];
         counter.sent + counter.unsent - self.before[1]
     }
 
-    /// The share of losses is as expected.
-    /// A busy kernel may still be sending, and may drop others for want of room: neither changes the share.
+    /// Checks the share of deliberate losses. A busy kernel may still be sending frames, or drop some for
+    /// lack of space. Neither changes the share.
     fn check(&self) {
         let started = Instant::now();
         while self.lost() + self.sent() < u64::from(FRAMES) / 4 {
@@ -233,8 +238,8 @@ impl<'a> Watched<'a> {
     }
 }
 
-/// Calls `send` for each frame, and checks the share of losses on the first link, where the host's
-/// kernel sends, and on the second, where the bridge does.
+/// Calls `send` for each frame, and checks the share of losses on two links. On the first link, the
+/// host's kernel sends; on the second, the bridge does.
 fn check_loss(lab: &Lab, topology: &Topology, from: &str, to: &str, mut send: impl FnMut()) {
     let port = topology.neighbours(topology.find(to).unwrap())[0].remote_port;
     let (first, second) = (Watched::new(lab, from, 1), Watched::new(lab, "leaf", port));
@@ -243,7 +248,7 @@ fn check_loss(lab: &Lab, topology: &Topology, from: &str, to: &str, mut send: im
     second.check();
 }
 
-/// A lab whose links lose this share of frames.
+/// Returns a lab whose links lose this share of frames.
 fn lossy(test: &str, topology: &Topology, loss: f64) -> Option<Lab> {
     let options = LabOptions {
         loss,
@@ -255,7 +260,7 @@ fn lossy(test: &str, topology: &Topology, loss: f64) -> Option<Lab> {
     support::up(topology, &options)
 }
 
-/// A frame of an experimental EtherType, which no kernel answers.
+/// Returns a frame of an experimental EtherType, to which no kernel replies.
 fn experimental(to: &Host, from: &Host) -> Vec<u8> {
     let addresses = [to.mac, from.mac].map(|mac| [mac.0, mac.1, mac.2, mac.3, mac.4, mac.5]);
     [&addresses.concat()[..], &[0x88, 0xb5], &[0; 100]].concat()
@@ -288,7 +293,8 @@ fn links_lose_frames_of_packet_sockets_of_udp_and_of_bridges() {
 fn a_loss_is_told_to_nobody() {
     const SENT: u64 = 1000;
     let topology = support::shipped("two-workers");
-    // Lose all frames: the kernel reports an error if it has no room for a frame that is not lost.
+    // All frames are lost, because the kernel reports an error for a frame that is not lost if it lacks
+    // space.
     let Some(lab) = lossy("untold", &topology, 0.999_999_999) else { return };
     let [source, target] =
         ["w0", "ps"].map(|name| topology[topology.find(name).unwrap()].host().unwrap().clone());

@@ -1,15 +1,16 @@
-//! Parameters on their way to a worker: first whole, then as a codec's codes of their changes.
+//! Sends parameters to a worker: the first time as values, later as a codec's code of their change.
 //!
-//! Both ends keep the parameters that the worker knows. A change is the difference of the present parameters from
-//! these: so it includes what earlier codes left out, and no codec needs error feedback here. Both ends decode the same
-//! codes, so they know the same bits.
+//! Server and worker both keep the parameters that the worker knows. A change is the difference between
+//! the present parameters and the known ones. It therefore includes what earlier codes left out, and no
+//! codec needs error feedback here. Both sides decode the same codes, so their known parameters are
+//! equal bit for bit.
 
 use tributary_codec::{Codec, DecodeError, EncodeError, Kind, decode};
 
-/// The server's end of one session.
+/// The server's side of one session.
 pub(crate) struct Sent {
     codec: Box<dyn Codec>,
-    /// The parameters that the worker knows; empty before the first ones.
+    /// The parameters that the worker knows; empty before the server has sent any.
     known: Vec<f32>,
 }
 
@@ -18,19 +19,19 @@ pub(crate) struct Sent {
 pub(crate) enum Change {
     /// All parameters, unencoded.
     Whole(Vec<f32>),
-    /// The code of their change.
+    /// The code of the change since the last message.
     Code(Vec<u8>),
 }
 
 impl Sent {
-    /// The state before anything is sent. The codec's random choices follow from `seed`.
+    /// Creates the state before anything is sent. The codec's random choices follow from `seed`.
     pub(crate) fn new(kind: Kind, seed: u64) -> Self {
         Self { codec: kind.without_feedback().codec(seed), known: Vec::new() }
     }
 
-    /// The next message, after which the worker knows these parameters, or nearly so.
-    /// They are sent whole to a worker that knows none, and when their change cannot be encoded because some are not
-    /// finite.
+    /// Returns the next message; the worker that decodes it knows `parameters`, up to the codec's error.
+    /// The parameters are sent unencoded if the worker knows none yet, or if the change cannot be encoded
+    /// because some values are not finite.
     pub(crate) fn next(&mut self, parameters: Vec<f32>) -> Change {
         let code = if self.known.len() == parameters.len() { self.code(&parameters).ok() } else { None };
         match code {
@@ -50,21 +51,22 @@ impl Sent {
     }
 }
 
-/// The worker's end: the parameters that it knows.
+/// The worker's side: the parameters that it knows.
 #[derive(Debug, Default)]
 pub(crate) struct Known(Vec<f32>);
 
 impl Known {
-    /// Takes whole parameters.
+    /// Stores parameters that came unencoded.
     pub(crate) fn set(&mut self, parameters: Vec<f32>) -> &[f32] {
         self.0 = parameters;
         &self.0
     }
 
-    /// Takes the code of a change.
+    /// Applies the code of a change.
     ///
     /// # Errors
-    /// The code is damaged, or of another number of parameters than are known; the known parameters are then unchanged.
+    /// The code is damaged, or its number of values differs from the number of known parameters. The known
+    /// parameters are then unchanged.
     pub(crate) fn change(&mut self, code: &[u8]) -> Result<&[f32], DecodeError> {
         add(&mut self.0, code)?;
         Ok(&self.0)
@@ -95,7 +97,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the codec loses arrives later: once parameters stand still, the worker comes to know them.
+        /// A later change includes what the codec lost before. So the worker's parameters approach the
+        /// server's once the server's parameters no longer change.
         #[test]
         fn both_ends_know_the_same_and_come_close(
             name in prop::sample::select(vec!["f16", "uniform-8", "casq-4", "casq-8-ef", "top-10", "one-bit"]),

@@ -1,22 +1,22 @@
-//! The parts of a gradient that have come.
-//! Both ends keep count, so that neither has to trust the other.
+//! The parts of a gradient that have arrived. Worker and server both check them, so that neither
+//! depends on the other's check.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use thiserror::Error;
 
-/// The most parts of one gradient: each costs a message and an entry here, and parts of a few
-/// values gain nothing.
+/// The most parts of one gradient. Each part costs a message and an entry here, and parts of a few
+/// values have no advantage.
 pub const MAX_PARTS: usize = 1 << 16;
 
-/// Why a part cannot be used, or why parts do not make a gradient.
+/// An invalid part, or an invalid set of parts.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PartError {
     /// A part has no values.
     #[error("a part from value {first} on without values: leave it out")]
     Empty {
-        /// The part's first value.
+        /// The number of the part's first value.
         first: u64,
     },
     /// A part goes beyond the gradient's end.
@@ -24,41 +24,41 @@ pub enum PartError {
         "a part of {count} values from value {first} on, of a gradient of {length}: it goes beyond the end"
     )]
     Beyond {
-        /// The part's first value.
+        /// The number of the part's first value.
         first: u64,
-        /// The number of its values.
+        /// The number of values in the part.
         count: u64,
-        /// The number of the gradient's values.
+        /// The number of values in the gradient.
         length: usize,
     },
-    /// Some of the part's values have come before.
+    /// Some of the part's values have arrived before.
     #[error(
         "a part of {count} values from value {first} on, where values {other:?} have come already: each comes once"
     )]
     Overlap {
-        /// The part's first value.
+        /// The number of the part's first value.
         first: u64,
-        /// The number of its values.
+        /// The number of values in the part.
         count: u64,
-        /// The earlier part.
+        /// The values of the earlier part.
         other: Range<usize>,
     },
-    /// Too many parts.
+    /// The gradient has too many parts.
     #[error("a gradient of more than {MAX_PARTS} parts: make them larger")]
     TooMany,
-    /// The gradient is not whole: these values are missing.
+    /// These values of the gradient are missing.
     #[error("the parts are no whole gradient: values {0:?} are missing")]
     Missing(Range<usize>),
-    /// Another gradient was pushed while parts of this one were open.
+    /// The worker pushed another gradient while some parts of this one had arrived.
     #[error("parts of another gradient are there: end that one first, or drop its parts")]
     Open,
 }
 
-/// The values of a gradient that have come.
+/// The set of the values of a gradient that have arrived.
 #[derive(Debug)]
 pub(crate) struct Parts {
     length: usize,
-    /// The end of each part, by its start.
+    /// The end of each part by its start.
     ends: BTreeMap<usize, usize>,
 }
 
@@ -68,7 +68,7 @@ impl Parts {
         Self { length, ends: BTreeMap::new() }
     }
 
-    /// Adds a part.
+    /// Adds a part; returns the range of its values.
     ///
     /// # Errors
     /// [`PartError`]; the part is not counted.
@@ -81,7 +81,8 @@ impl Parts {
         let (Ok(begin), Some(end)) = (usize::try_from(first), end.filter(|end| *end <= length)) else {
             return Err(PartError::Beyond { first, count, length });
         };
-        // Of the parts that begin before its end, only the last one needs a look: if any overlaps it, that one does.
+        // The parts do not overlap each other. So if any of them overlaps the new part, the last one that
+        // begins before the new part's end does.
         if let Some((&start, &stop)) = self.ends.range(..end).next_back().filter(|(_, stop)| **stop > begin) {
             return Err(PartError::Overlap { first, count, other: start..stop });
         }
@@ -92,12 +93,12 @@ impl Parts {
         Ok(begin..end)
     }
 
-    /// Returns true if no part has come.
+    /// Returns true if no part has arrived.
     pub(crate) fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Checks that all values have come.
+    /// Checks that all values have arrived.
     ///
     /// # Errors
     /// [`PartError::Missing`] with the first missing values.

@@ -1,5 +1,5 @@
-//! The synchronous group's gradients over a fabric, between real clients and servers.
-//! Only the fabric is a substitute, in memory.
+//! Tests of the synchronous group's reductions with real clients and servers. Only the fabric is
+//! simulated, in memory.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -21,7 +21,7 @@ use tributary_transport::Remote;
 const PARAMETERS: usize = 10;
 const GRADIENT: [f32; PARAMETERS] = [1.0; PARAMETERS];
 const TOKEN: &[u8] = b"of the fabric job";
-/// More turns than it takes a group to form.
+/// A number of turns that is enough for a group to form.
 const TURNS: usize = 100;
 
 /// A fabric that aggregates in memory.
@@ -33,7 +33,7 @@ struct State {
     jobs: BTreeMap<String, Job>,
     made: usize,
     broken: bool,
-    /// The number of gradients, and of zeros, contributed by each host.
+    /// For each host, the number of gradients and the number of zeros that it has contributed.
     given: BTreeMap<String, [usize; 2]>,
 }
 
@@ -152,7 +152,8 @@ impl Contributor for HubContributor {
     }
 }
 
-/// Every other worker hands in its gradient in parts, which take the same path as a whole one.
+/// Hands in a worker's gradient. Workers with odd numbers hand it in as parts, which take the same path
+/// as a whole gradient.
 async fn hand_in(worker: usize, client: &mut Client) {
     if worker.is_multiple_of(2) {
         client.push(&GRADIENT).await.unwrap();
@@ -165,7 +166,7 @@ async fn hand_in(worker: usize, client: &mut Client) {
     client.push_parts().await.unwrap();
 }
 
-/// Servers and the workers of their job, the last of which is slow.
+/// Servers, and the workers of their job. The last worker is slow.
 struct Running {
     hub: Hub,
     views: Vec<View>,
@@ -178,8 +179,9 @@ impl Running {
         let (hub, mut remotes, mut views, mut stops) = (Hub::default(), vec![], vec![], vec![]);
         let epoch = NonZeroU64::new(2).unwrap();
         let spec = JobSpec::new("job", NonZeroU16::new(workers).unwrap(), PolicyKind::A2s, epoch, 1.0);
-        // [`Self::fast`] waits for all fast workers, so the group must not continue without any of them. Between the
-        // first and the last arrival that it waits for, all other fast workers may arrive, members or not.
+        // [`Self::fast`] waits for all fast workers, so the group must not continue without any of them.
+        // Between the first and the last arrival, gradients of all other fast workers may arrive, whether
+        // they belong to the group or not.
         let slack = u64::from(workers) - 3;
         let spec = JobSpec { decay: 1.0, slack, ..spec };
         for _ in 0..servers {
@@ -210,7 +212,7 @@ impl Running {
         self.views.iter().map(|view| view.stats().remove(0).1).collect()
     }
 
-    /// All but the slow worker hand in a gradient and go on.
+    /// Lets all workers except the slow one hand in a gradient and continue.
     async fn fast(&mut self) {
         let fast = self.clients.split_last_mut().unwrap().1;
         join_all(fast.iter_mut().enumerate().map(async |(worker, client)| hand_in(worker, client).await))
@@ -221,9 +223,10 @@ impl Running {
         self.clients.last_mut().unwrap().push(&GRADIENT).await.unwrap();
     }
 
-    /// Workers 0 and 1 wait for worker 2, which computes: the test does not call its client.
+    /// Completes updates of workers 0 and 1 without worker 2. Worker 2 is computing, because the test does
+    /// not call its client.
     ///
-    /// The slow worker uses up the slack.
+    /// The slow worker's gradient uses up the slack, so the policy does not wait for worker 2.
     async fn without_worker_2(&mut self) {
         let busy = |view: &View| [0, 1].map(|worker| view.stats()[0].1.workers[&worker].busy);
         let (view, before) = (self.views[0].clone(), busy(&self.views[0]));
@@ -252,8 +255,8 @@ impl Running {
         panic!("the fabric carries nothing: {:?}", self.stats());
     }
 
-    /// All gradients are equal, so each update changes a parameter by 1, whatever
-    /// gradients it is the mean of.
+    /// Checks the parameters. All gradients are equal, so each update changes a parameter by 1, independent
+    /// of the number of gradients in it.
     async fn check(&self) {
         for (view, stats) in self.views.iter().zip(self.stats()) {
             for value in view.parameters("job").await.unwrap() {
@@ -305,7 +308,8 @@ async fn who_leaves_takes_the_reduction_with_it_and_the_others_go_on() {
     running.train(2).await;
     let jobs = running.hub.0.lock().unwrap().made;
     drop(running.clients.remove(0));
-    // Workers that wait at that moment are released; a group with only some of them then waits for those.
+    // Workers that wait at that time are released. A group that contains only some of them would then wait
+    // for these.
     while running.stats()[0].workers[&0].connected {
         tokio::task::yield_now().await;
     }

@@ -1,4 +1,4 @@
-//! Gradients that come in parts have the same effect as whole ones.
+//! Tests that gradients in parts have the same effect as whole gradients.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -17,18 +17,19 @@ use tributary_ps::client::{Client, ClientError, ClientOptions, PartError, Step};
 use tributary_ps::optimizer::OptimizerKind;
 use tributary_ps::server::{JobSpec, PolicyKind};
 
-/// The order in which two workers push, such that neither waits for the other under any policy but the
-/// synchronous one: the first is up to three gradients ahead, and for a while more than an epoch.
+/// The order in which two workers push. With it, neither waits for the other under any policy except
+/// the synchronous one. The first worker is up to three gradients ahead, and at times more than an
+/// epoch.
 const ORDER: [u16; 14] = [0, 0, 1, 0, 1, 1, 0, 0, 0, 1, 1, 1, 0, 1];
 
-/// A training, and how its gradients are cut.
+/// A training, and the cuts of its gradients into parts.
 #[derive(Debug, Clone)]
 struct Case {
     policy: PolicyKind,
     optimizer: OptimizerKind,
     servers: usize,
     parameters: usize,
-    /// For each gradient in turn: the cuts, and the order in which the parts are pushed.
+    /// For each gradient: the cuts, and a number that determines the order in which the parts are pushed.
     cuts: Vec<(Vec<usize>, usize)>,
 }
 
@@ -55,7 +56,7 @@ fn case() -> impl Strategy<Value = Case> {
     )
 }
 
-/// A gradient that depends on the parameters, the worker and the iteration.
+/// Returns a gradient that depends on the parameters, the worker and the iteration.
 fn gradient(step: &Step, worker: u16) -> Vec<f32> {
     let moved = |(place, value): (usize, &f32)| {
         (place as f32 + f32::from(worker)).sin() + 0.1 * value + 0.01 * step.iteration as f32
@@ -117,7 +118,7 @@ impl Case {
     }
 }
 
-/// Pushes the parts between the cuts, not always in the parameters' order.
+/// Pushes the parts between the cuts, in an order that depends on `turn`.
 fn hand_in_parts(client: &mut Client, gradient: &[f32], (cuts, turn): &(Vec<usize>, usize)) {
     let mut ends = [&[0, gradient.len()][..], cuts].concat();
     ends.sort_unstable();
@@ -150,7 +151,7 @@ fn end(iteration: u64) -> Message {
     Message::EndParts(EndParts { iteration, updates: 0 })
 }
 
-/// A session of worker 0 that has received its first step.
+/// Returns a session of worker 0 that has received its first step.
 async fn begun(server: &Running) -> Raw {
     let mut raw = server.raw().await;
     raw.send(Some(Message::Hello(hello(0)))).await;
@@ -206,7 +207,7 @@ async fn a_session_that_ends_in_mid_gradient_and_parts_that_are_dropped_leave_no
     raw.send(Some(part(0, &[7.0; 6]))).await;
     drop(raw);
     let mut raw = begun(&server).await;
-    // The same values again: the server has forgotten the first ones.
+    // The same values are sent again, because the server has dropped the first parts.
     for message in
         [part(0, &[5.0; 6]), Message::DropParts(DropParts {}), part(4, &[1.0; 6]), part(0, &[2.0; 4])]
     {
@@ -218,7 +219,7 @@ async fn a_session_that_ends_in_mid_gradient_and_parts_that_are_dropped_leave_no
     let mut expected = [-2.0; PARAMETERS];
     expected[4..].fill(-1.0);
     assert_eq!(server.view.parameters("job").await.unwrap(), expected);
-    // A gradient that is in the parameters already does not count again.
+    // A gradient that the parameters contain already is not used again.
     raw.send(Some(part(0, &[1.0; PARAMETERS]))).await;
     raw.send(Some(end(0))).await;
     assert_eq!(raw.step().await.iteration, 1);
@@ -232,7 +233,7 @@ async fn a_client_sends_all_parts_again_when_its_session_has_broken() {
         let options = ClientOptions { codec, ..server.options(0) };
         let (mut client, _) = Client::join(options, &[0.0; PARAMETERS]).await.unwrap();
         client.push_part(2, &[1.0; 5]).unwrap();
-        // The part may or may not be at the server already.
+        // The part may or may not have arrived at the server.
         drop(begun(&server).await);
         client.push_part(0, &[1.0; 2]).unwrap();
         client.push_part(7, &[1.0; 3]).unwrap();
@@ -262,7 +263,7 @@ async fn what_a_client_cannot_push_in_parts_is_said_and_it_may_go_on() {
     assert!(matches!(whole, ClientError::Parts(PartError::Open)));
     client.drop_parts().await;
     assert_eq!(client.push(&[1.0; PARAMETERS]).await.unwrap().parameters, [-1.0; PARAMETERS]);
-    // The other parts' values are kept when one part is wrong.
+    // If one part is invalid, the values of the other parts are kept.
     client.push_part(5, &[2.0; 5]).unwrap();
     assert!(client.push_part(0, &[f32::INFINITY; 5]).is_err());
     client.push_part(0, &[3.0; 5]).unwrap();
@@ -281,7 +282,7 @@ async fn a_push_that_is_given_up_counts_and_the_parts_behind_it_are_not_of_its_g
         step = first.push_parts() => panic!("it has to wait for the other one: {step:?}"),
         () = tokio::task::yield_now() => {}
     }
-    // A part of the next gradient, whose parameters the worker has not seen yet.
+    // A part of the next gradient, before the worker has received the parameters for it.
     first.push_part(0, &[100.0; PARAMETERS]).unwrap();
     let (step, other) = tokio::join!(first.push_parts(), second.push(&[3.0; PARAMETERS]));
     assert_eq!(step.unwrap().parameters, [-2.0; PARAMETERS]);

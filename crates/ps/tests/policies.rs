@@ -1,5 +1,5 @@
-//! Properties of every policy at any speeds, with workers that join and leave; and the
-//! behaviour of each policy.
+//! Tests of properties that every policy has at any speeds, with workers that join and leave, and of
+//! the behaviour of each policy.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ use tributary_ps::policy::{
 };
 
 const EPOCH: NonZeroU64 = NonZeroU64::new(5).unwrap();
-/// The speeds in systems.md, times ten.
+/// Relative step times of the workers in systems.md, times ten.
 const STEP_TIMES: [u64; 8] = [10, 10, 11, 12, 15, 20, 30, 40];
 
 /// A worker that joins or leaves after `after` gradients.
@@ -25,7 +25,8 @@ struct Change {
     worker: Worker,
 }
 
-/// Runs until `gradients` have arrived or no worker is left, calling `check` after each.
+/// Runs until `gradients` gradients have arrived or all workers have left. Calls `check` after each
+/// gradient.
 fn drive(
     policy: &mut dyn Policy,
     step_times: &[u64],
@@ -54,14 +55,14 @@ fn drive(
     ledger
 }
 
-/// A present worker leaves; an absent worker joins.
+/// Makes a present worker leave, or an absent worker join.
 fn turn(policy: &mut dyn Policy, worker: Worker, ledger: &mut Ledger, clock: &mut Clock) {
     if policy.progress().workers().any(|there| there == worker) {
         clock.remove(worker);
         let actions = policy.leave(worker);
         assert!(!actions.contains(&Action::Release(worker)));
         ledger.settle(&actions, clock);
-        // Gradients that were not applied by now never will be.
+        // Gradients of the worker that were not applied yet will never be applied.
         let arrived = ledger.arrived.get(&worker).copied().unwrap_or(0);
         ledger.settled.insert(worker, arrived);
     } else {
@@ -84,8 +85,9 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 }
 
 proptest! {
-    /// The ledger and the driver check that a gradient is applied at most once, a worker is released only
-    /// after that, and never all workers wait. In the end a gradient is open only if its worker waits.
+    /// The ledger and the driver check three properties: a gradient is applied at most once, a worker is
+    /// released only after that, and some worker always computes. At the end, a gradient may be open only
+    /// if its worker waits.
     #[test]
     fn each_gradient_is_used_once_and_nobody_waits_for_ever(
         speeds in speeds(), changes in changes(), epoch in 1u64..8,
@@ -139,12 +141,13 @@ proptest! {
             }
             waited |= !clock.waiting.is_empty();
         });
-        // A bound that never holds anybody would pass all of this.
+        // The other checks would also pass with a bound under which no worker ever waits.
         let steady = changes.is_empty() && speeds.iter().max() > speeds.iter().min().map(|s| s * 8).as_ref();
         prop_assert!(waited || !steady);
     }
 
-    /// If another server has released a worker, the server releases it at once, and loses nothing.
+    /// If another server has released a worker, the policy releases it at once, and loses none of its
+    /// gradients.
     #[test]
     fn an_urged_worker_of_the_group_goes_on(speeds in speeds(), urge_every in 1usize..20) {
         let mut policy = A2s::new(EPOCH, A2s::DEFAULT_SLACK, Spread::Total);
@@ -205,8 +208,8 @@ fn the_group_is_the_fastest_waits_and_weighs_by_iterations() {
             together.push(update.iter().map(weight).collect::<Vec<_>>());
         }
     });
-    // The slowest has done one epoch when the fastest have done four: the three fastest form the group. Later everyone
-    // but the slowest belongs to it.
+    // When the slowest worker has done one epoch, the fastest have done four, so the three fastest form
+    // the group. Later all workers except the slowest belong to it.
     let [first, second, third] = [vec![], vec![0, 1, 2], vec![0, 1, 2, 3, 4]];
     assert_eq!(groups[..3], [first, second, third], "{groups:?}");
     assert_eq!(groups.last().unwrap()[..], [0, 1, 2, 3, 4, 5, 6]);
@@ -264,8 +267,8 @@ fn sync_switch_is_synchronous_for_its_epochs_and_asynchronous_then() {
     assert!(rates[switch..].iter().all(|&rate| rate == 1.0 / 8.0));
 }
 
-/// With the cumulative spread, everyone but the slowest is in the group in the end; with the recent
-/// one, the group's size stays what the speeds make it.
+/// With the total spread, all workers except the slowest are in the group in the end. With the recent
+/// spread, the size of the group depends only on the speeds.
 #[test]
 fn a_group_by_the_recent_spread_stays_as_large_as_the_speeds_make_it() {
     let mut sizes = Vec::new();

@@ -1,4 +1,5 @@
-//! Adaptive synchronisation, compared with a plain reference that follows its restatement line by line.
+//! Compares adaptive synchronisation with a simple reference that follows the restatement of the
+//! algorithm line by line.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +11,7 @@ use proptest::prelude::*;
 use support::Clock;
 use tributary_ps::policy::{A2s, Action, Policy, Spread, WeightedGradient, Worker};
 
-/// The server's state, in the restatement's words.
+/// The server's state, with the names of the restatement.
 struct Reference {
     m: u64,
     slack: u64,
@@ -22,10 +23,10 @@ struct Reference {
     clk: u64,
 }
 
-/// An update: the workers, and the share ω of each, in parts of their sum.
+/// An update: the workers, and the share ω of each, as integers that are divided by their sum.
 type Update = Vec<(usize, u64)>;
 
-/// The outcome of an event: updates, and the workers that were sent W, in the order of the updates.
+/// The outcome of an event: the updates, and the workers that were sent W, in the order of the updates.
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
     updates: Vec<Update>,
@@ -96,7 +97,7 @@ impl Reference {
         if there.is_empty() || !there.iter().all(|&w| self.ep(w) > self.ep_then[w]) {
             return;
         }
-        // "when all workers have finished another epoch, dissolve sync": workers that wait in lst go on
+        // "when all workers have finished another epoch, dissolve sync": workers that wait in lst continue
         self.aggregate(out);
         self.sync.clear();
         // "go to 1": sync is empty, and every worker has finished one more epoch. "Rank workers by epoch,

@@ -1,4 +1,4 @@
-//! Effects of a server that goes back, or cannot write its checkpoints, on a training.
+//! Tests of trainings whose server restarts from a checkpoint, or cannot write its checkpoints.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use tributary_ps::server::{CheckpointError, JobSettings, JobSpec, ParameterServe
 
 const GRADIENT: [f32; PARAMETERS] = [5.0, 4.0, 3.0, 2.5, 2.0, 1.5, 1.0, 0.5, 0.25, 0.125];
 
-/// A server with one job of one worker, which writes a checkpoint at each update.
+/// Starts a server with one job of one worker, which writes a checkpoint at each update.
 async fn start(address: &str, checkpoints: Option<&Path>) -> Running {
     Running::serve_at(address, spec(), checkpoints).await
 }
@@ -29,7 +29,7 @@ async fn join(server: &Running, codec: &str) -> Client {
     Client::join(options, &[0.0; PARAMETERS]).await.unwrap().0
 }
 
-/// Waits until a checkpoint could not be written.
+/// Waits until writing a checkpoint has failed.
 async fn fails_to_write(server: &Running) {
     while server.view.stats()[0].1.checkpoint_failures == 0 {
         tokio::task::yield_now().await;
@@ -46,13 +46,13 @@ async fn after_a_server_has_gone_back_nothing_is_given_twice() {
     let address = server.remote.address().to_owned();
     server.stop().await.unwrap();
     let server = start(&address, None).await;
-    // This gradient is of parameters that are no more.
+    // The parameters of this gradient were lost with the restart.
     assert_eq!(client.push(&GRADIENT).await.unwrap().iteration, 0);
     assert_eq!(client.push(&GRADIENT).await.unwrap().parameters, first);
     server.stop().await.unwrap();
 }
 
-/// Its step may take longer than the others are made to wait for it.
+/// The worker's step may take longer than the restarted server waits for its workers.
 #[tokio::test]
 async fn a_worker_that_computes_while_its_server_restarts_joins_again_at_once() {
     let spec = JobSpec { workers: NonZeroU16::new(2).unwrap(), ..spec() };
@@ -63,7 +63,7 @@ async fn a_worker_that_computes_while_its_server_restarts_joins_again_at_once() 
     let address = server.remote.address().to_owned();
     server.stop().await.unwrap();
     let server = Running::serve_at(&address, spec, None).await;
-    // Neither has anything to push.
+    // Neither worker has a gradient to push.
     let is_back = |worker| server.view.stats()[0].1.workers.get(&worker).is_some_and(|stats| stats.connected);
     while !(is_back(0) && is_back(1)) {
         tokio::task::yield_now().await;

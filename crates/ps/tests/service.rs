@@ -1,4 +1,5 @@
-//! The server over real TCP: wrong messages of a worker, or its end, concern that worker alone.
+//! Tests of the server over TCP. If a worker sends invalid messages or ends, only that worker is
+//! affected.
 
 #![allow(clippy::unwrap_used)]
 
@@ -41,14 +42,14 @@ async fn what_is_malformed_ends_its_own_session_and_releases_the_others() {
         raw.send(message).await;
         let status = raw.refused().await;
         assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
-        // Alone, the other worker need not wait.
+        // The other worker is now alone, so it does not wait.
         client.push(&[1.0; PARAMETERS]).await.unwrap();
         other = Some(client);
     }
     assert_eq!(server.view.parameters("job").await.unwrap(), [-8.0; PARAMETERS]);
 }
 
-/// It would train on another share of the data than the others leave to it.
+/// Such a worker would train on data that other workers train on, too.
 #[tokio::test]
 async fn a_worker_that_shares_with_another_number_of_workers_is_told() {
     let server = Running::start(PolicyKind::Asp, 2).await;
@@ -91,7 +92,7 @@ async fn who_does_not_belong_never_joins() {
         raw.send(message).await;
         assert_eq!(raw.refused().await.code(), code);
     }
-    // Before it has sent any message.
+    // The credentials are refused before any message is sent.
     let credentials = |job: &str, token: &str| Some(JobCredentials { job: job.into(), token: token.into() });
     for credentials in
         [None, credentials("job", "guess"), credentials("job", ""), credentials("other", "secret")]

@@ -1,4 +1,4 @@
-//! Identifying workers by their certificates.
+//! Tests of workers that the server identifies by their certificates.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ use tributary_ps::client::{Client, ClientError, ClientOptions, Contributor, Fabr
 use tributary_ps::server::{JobSettings, JobSpec, ParameterServer, PolicyKind};
 use tributary_transport::{ClientTls, Remote, ServerTls, TlsFiles};
 
-/// A host that has only a name; the test reduces nothing there.
+/// A host's fabric that has only a name, because the tests make no reductions.
 #[derive(Debug)]
 struct Host(&'static str);
 
@@ -39,7 +39,7 @@ fn files(folder: &TempDir, authority: &Authority, name: &str, subject: &Subject)
     TlsFiles { certificate: path("crt"), key: path("key"), ca: folder.path().join("ca.crt") }
 }
 
-/// A server with one job of one worker, over TLS, which ends when this is dropped.
+/// A server with one job of one worker, over TLS. Dropping this value stops it.
 struct Trusting {
     folder: TempDir,
     authority: Authority,
@@ -65,7 +65,7 @@ impl Trusting {
         Self { folder, authority, address, _stop: stop }
     }
 
-    /// The server's address for a client with a host's certificate.
+    /// Returns the server's address for a client with a host's certificate.
     fn remote(&self, host: &str) -> Remote {
         let files = files(&self.folder, &self.authority, host, &Subject::Client(host.parse().unwrap()));
         Remote::parameter_server(&self.address, Some(ClientTls::load(files).unwrap())).unwrap()
@@ -84,7 +84,7 @@ async fn a_worker_takes_part_in_reductions_for_its_own_host_only() {
     assert!(matches!(&error, ClientError::Refused { status, .. } if status.code() == Code::PermissionDenied));
     assert!(error.to_string().contains("for \"w0\", not for host \"w1\""), "{error}");
     assert_eq!(join(Some(Arc::new(Host("w0")))).await.unwrap(), [1.0]);
-    // Without a fabric the worker claims no host.
+    // Without a fabric, the worker does not name its host.
     assert_eq!(join(None).await.unwrap(), [1.0]);
 }
 
@@ -99,7 +99,7 @@ async fn nobody_takes_the_place_of_a_worker_with_another_certificate() {
     assert!(matches!(&error, ClientError::Refused { status, .. } if status.code() == Code::PermissionDenied));
     assert!(error.to_string().contains("a certificate for \"w0\""), "{error}");
     assert_eq!(own.push(&[1.0]).await.unwrap().iteration, 1);
-    // The worker's own next session, as after a crash that the server has not noticed.
+    // The worker opens its next session, as after a crash that the server has not noticed.
     let (again, step) = join("w0").await.unwrap();
     assert_eq!(step.iteration, 1);
     drop(again);

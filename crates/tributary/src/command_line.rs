@@ -1,5 +1,4 @@
-//! The command line as people meet it: what clap says in its own way is said here as
-//! people would write it.
+//! The command line for users. Some messages of clap are replaced by plainer ones.
 
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -8,8 +7,8 @@ use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 use clap::error::ErrorKind;
 use clap::{Arg, Command, CommandFactory, Error, Parser};
 
-/// The command with all its subcommands.
-/// The default of a list is shown as it would be given: clap would put spaces between its parts.
+/// Returns the command with all its subcommands. The defaults of list options are shown in the syntax
+/// of the option; clap would separate the values with spaces.
 pub(crate) fn command<C: CommandFactory>() -> Command {
     with_lists(C::command())
 }
@@ -17,7 +16,7 @@ pub(crate) fn command<C: CommandFactory>() -> Command {
 /// Parses the command line.
 ///
 /// # Errors
-/// Wrong use, or a request for help or the version.
+/// The command line is wrong, or requests help or the version.
 pub(crate) fn parse<P: Parser>(
     words: impl IntoIterator<Item = impl Into<OsString> + Clone>,
 ) -> Result<P, Error> {
@@ -44,12 +43,12 @@ fn with_list(option: Arg) -> Arg {
     }
 }
 
-/// Says what is needed where a number is wrong, in place of the standard library's "invalid
-/// digit found in string".
+/// Replaces the standard library's "invalid digit found in string" by the kind of number that is
+/// needed.
 fn in_words(error: Error) -> Error {
     let Some(cause) = error.source() else { return error };
     let Some(needed) = needed(cause) else { return error };
-    // What clap has set in front of the cause names the option and its value.
+    // The text that clap puts in front of the cause names the option and its value, so it is kept.
     let said = error.to_string().replace(&cause.to_string(), needed);
     Error::raw(ErrorKind::ValueValidation, said.strip_prefix("error: ").unwrap_or(&said))
 }

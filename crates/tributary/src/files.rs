@@ -1,4 +1,4 @@
-//! Reads files that people name, with the file in each error.
+//! Reads files that users name; each error names the file.
 
 use std::io;
 use std::path::Path;
@@ -13,15 +13,15 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     named(path, tributary_files::read(path))
 }
 
-/// Reads a regular file that people write, such as settings.
+/// Reads a text file that users write, such as settings.
 ///
 /// # Errors
-/// The file cannot be read, or is not a text in a regular file.
+/// The file cannot be read, is not a regular file, or is not a text.
 pub(crate) fn read_text(path: &Path) -> Result<String> {
     named(path, tributary_files::read_text(path))
 }
 
-/// Reads a secret, which may come through a pipe.
+/// Reads a secret from a file, which may be a pipe.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -29,10 +29,10 @@ pub(crate) fn read_secret(path: &Path) -> Result<String> {
     named(path, tributary_files::read_secret(path))
 }
 
-/// Checks that there is a regular file.
+/// Checks that the path leads to a regular file.
 ///
 /// # Errors
-/// The path leads to nothing, or not to a regular file.
+/// The file does not exist, or is not a regular file.
 pub(crate) fn check_input(path: &Path) -> Result<()> {
     named(path, tributary_files::check_input(path)).map(drop)
 }

@@ -1,7 +1,7 @@
 //! The program `tributary`: daemons, the commands that operate them, and labs.
 //!
-//! It is a library so that `tributary-bench`, which measures and disturbs fabrics, brings up its [labs](lab) with the
-//! same code. Only what that program uses is public.
+//! It is a library, so that `tributary-bench`, which measures and disturbs fabrics, can bring up its
+//! [labs](lab) with the same code. Only the items that `tributary-bench` uses are public.
 
 #![warn(
     clippy::print_stdout,
@@ -27,7 +27,8 @@ pub use options::topology::with_mtu;
 pub use program::main;
 pub use version::VERSION;
 
-/// Runs the examples of the page as doc tests: this crate depends on all crates that they use.
+/// Runs the examples of a documentation page as doc tests. This crate depends on all crates that they
+/// use.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/extending.md")]
 struct Extending;

@@ -10,7 +10,7 @@ use crate::daemons::service::WrongUse;
 use crate::lab::NoProgram;
 use crate::{allocator, version};
 
-/// The exit status for wrong use, as clap has it; 1 means that something failed.
+/// The exit status for wrong use, as in clap. The status 1 means that the command failed.
 const WRONG_USE: u8 = 2;
 
 /// Starts a program: sets up its memory allocator and parses its command line.
@@ -21,7 +21,7 @@ pub fn start<C: Parser>() -> C {
     version::parse_or_tell_version()
 }
 
-/// Prints the error of a program, if there is one, and returns the exit status.
+/// Prints a program's error, if any, and returns the exit status.
 pub fn end(done: Result<()>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,

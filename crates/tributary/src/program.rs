@@ -48,7 +48,7 @@ enum Command {
     Topology(topology::TopologyArgs),
 }
 
-/// Runs the program with the arguments of this process. Only `tributary` itself calls this.
+/// Runs the program with the arguments of this process. Only the program `tributary` calls this.
 pub fn main() -> ExitCode {
     executable::this_is_tributary();
     let done = match &process::start::<Cli>().command {

@@ -1,4 +1,5 @@
-//! `tributary --version`: which source this program is of, and which compiled P4 programs are in it.
+//! `tributary --version`: the version of the source, and the compiled P4 programs that the binary
+//! contains.
 
 use std::sync::LazyLock;
 
@@ -10,7 +11,7 @@ use tributary_controller::{BuiltInPipeline, built_in_pipelines};
 
 use crate::command_line;
 
-/// The version, and the commit that was compiled.
+/// The version, and the commit from which the program was compiled.
 pub static VERSION: LazyLock<String> = LazyLock::new(|| {
     let commit = git_version!(args = ["--always", "--dirty=+changes", "--abbrev=12"], fallback = "no commit");
     format!("{} ({commit})", env!("CARGO_PKG_VERSION"))

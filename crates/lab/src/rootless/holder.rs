@@ -24,18 +24,19 @@ use super::refusal::{self, Refusal};
 pub(super) const READY: &str = "ready";
 
 const RUN: &str = "/run";
-/// The former contents of `/run`.
+/// The folder that shows the former content of `/run`.
 const OUTSIDE: &str = "/run/.outside";
 /// Folders that labs keep in `/run`. A rootless lab does not see these folders of the machine, because
 /// it has its own.
 const OWN: [&str; 2] = ["netns", "tributary"];
 
-/// Makes a user's namespaces and holds them until SIGTERM. The holder reports the result to its parent,
-/// [`enter`](super::enter), by standard output. The holder's standard input is the lock of the user's folder, which it
-/// closes then.
+/// Creates a user's namespaces and holds them until SIGTERM.
+///
+/// The holder reports the result to its parent, [`enter`](super::enter), on standard output. Its
+/// standard input is the lock of the user's folder; the holder closes it after the report.
 ///
 /// # Errors
-/// The namespaces cannot be made, or the parent process has ended.
+/// The namespaces cannot be created, or the parent process has ended.
 pub fn hold(folder: &Path) -> io::Result<Infallible> {
     match make(folder) {
         Ok(_lock) => {
@@ -57,18 +58,20 @@ fn tell(line: &str) -> io::Result<()> {
 }
 
 fn make(folder: &Path) -> Result<File, Refusal> {
-    // Otherwise it would end with the terminal.
+    // Without a session of its own, the holder would end with the terminal.
     setsid().map_err(Refusal::at("start a session"))?;
     let mut lock = place::become_holder(folder).map_err(Refusal::at("lock the user's folder"))?;
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
     unshare().map_err(Refusal::at("make a user namespace"))?;
     let map = |file: &str, text: String| fs::write(format!("/proc/self/{file}"), text);
-    // The kernel requires it: by dropping a group, a process could open files that are closed to that group.
+    // The kernel requires this. Otherwise a process could drop a group and then open files to which
+    // the group has no access.
     map("setgroups", "deny".into()).map_err(Refusal::at("give groups up"))?;
     map("uid_map", format!("0 {user} 1")).map_err(Refusal::at("become root in a user namespace"))?;
     map("gid_map", format!("0 {group} 1")).map_err(Refusal::at("become root in a user namespace"))?;
     make_run().map_err(Refusal::at("mount a /run of its own"))?;
-    // As outside, where programs may talk to themselves. Where `ip` is missing, the lab says so.
+    // The loopback interface is set up, because programs may use it outside, too. If `ip` is missing, the
+    // lab reports it later.
     let lo = ["link", "set", "dev", "lo", "up"];
     let _ = Command::new("ip").args(lo).stdout(Stdio::null()).stderr(Stdio::null()).status();
     write!(lock, "{}", process::id()).map_err(Refusal::at("write to the user's folder"))?;
@@ -82,10 +85,10 @@ fn unshare() -> io::Result<()> {
     Ok(unsafe { unshare_unsafe(namespaces) }?)
 }
 
-/// Makes an empty `/run`, with links to what was there before: a distribution
-/// may have its programs there.
+/// Mounts an empty `/run` with links to its former content, because some distributions have programs
+/// there.
 fn make_run() -> io::Result<()> {
-    // What is mounted outside later is seen, and nothing of what is mounted here is seen outside.
+    // Later mounts outside become visible here. Mounts in this namespace stay invisible outside.
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
     let copy =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::OPEN_TREE_CLOEXEC;

@@ -1,4 +1,4 @@
-//! A user's folder, by whose files the user's processes find the holder.
+//! A user's folder, whose files lead the user's processes to the holder.
 
 use std::env;
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -11,13 +11,13 @@ use rustix::process::{Pid, getuid};
 use crate::error::LabError;
 
 const NAME: &str = "tributary-lab";
-/// Locked by the holder for as long as it lives; contains its process id.
+/// The file with the holder's process id. The holder keeps it locked until it ends.
 const HOLDER: &str = "holder";
-/// Locked by all processes that use the labs at present, together.
+/// The file on which all processes that use the labs hold a shared lock.
 const USERS: &str = "users";
 
-/// The folder, locked by one process at a time: the holder is started, found
-/// and ended by one at a time.
+/// The user's folder. Its lock ensures that only one process at a time starts, finds or ends the
+/// holder.
 #[derive(Debug)]
 pub(super) struct Place {
     folder: PathBuf,
@@ -25,7 +25,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Makes the folder if there is none.
+    /// Opens the user's folder, and creates it if it does not exist.
     pub(super) fn of_this_user() -> Result<Self, LabError> {
         let folder = path();
         let failed = |step| {
@@ -36,7 +36,7 @@ impl Place {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => made.map_err(failed("make the folder"))?,
         }
-        // Another user may have made a folder of that name in /tmp.
+        // In /tmp, another user may have created a folder with this name.
         let found = fs::symlink_metadata(&folder).map_err(failed("look at"))?;
         if !found.is_dir() || found.uid() != getuid().as_raw() || found.mode() & 0o077 != 0 {
             return Err(LabError::ForeignFolder(folder));
@@ -49,21 +49,21 @@ impl Place {
         &self.folder
     }
 
-    /// Waits for the lock.
+    /// Waits for the folder's lock.
     pub(super) fn lock(&self) -> Result<Locked<'_>, LabError> {
         self.handle.lock().map_err(self.failed("lock the folder"))?;
         Ok(Locked(&self.handle))
     }
 
-    /// Takes this process's share of the lock of processes that use the labs.
-    /// Exclusive locks on it are brief.
+    /// Takes the shared lock of processes that use the labs. Exclusive locks on it are brief, so the wait
+    /// is short.
     pub(super) fn share(&self) -> Result<File, LabError> {
         let users = open(&self.folder, USERS).map_err(self.failed("open a file in"))?;
         users.lock_shared().map_err(self.failed("lock a file in"))?;
         Ok(users)
     }
 
-    /// The holder's process id; `None` if there is none.
+    /// Returns the holder's process id; `None` if no holder runs.
     pub(super) fn holder(&self) -> Result<Option<Pid>, LabError> {
         let file = open(&self.folder, HOLDER).map_err(self.failed("open a file in"))?;
         match file.try_lock_shared() {
@@ -86,7 +86,7 @@ impl Place {
     }
 }
 
-/// The holder's file, locked; the caller writes its process id into it.
+/// Returns the holder's file, locked and empty. The caller writes its process id into it.
 pub(super) fn become_holder(folder: &Path) -> io::Result<File> {
     let file = open(folder, HOLDER)?;
     file.lock()?;
@@ -94,13 +94,13 @@ pub(super) fn become_holder(folder: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The folder's lock, which is released when this is dropped.
+/// The folder's lock. Dropping this value releases the lock.
 #[derive(Debug)]
 pub(super) struct Locked<'a>(&'a File);
 
 impl Locked<'_> {
-    /// The same lock: unless this process releases it, as it cannot when it is killed, it
-    /// lasts as long as the handle.
+    /// Returns a second handle on the lock. If this process is killed, it cannot release the lock, which
+    /// then lasts until this handle is closed, too.
     pub(super) fn handle(&self) -> io::Result<File> {
         self.0.try_clone()
     }
@@ -108,7 +108,7 @@ impl Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // Otherwise it is released when the process ends.
+        // If unlocking fails, the lock is released when the process ends.
         let _ = self.0.unlock();
     }
 }
@@ -117,7 +117,8 @@ fn open(folder: &Path, name: &str) -> io::Result<File> {
     File::options().read(true).write(true).create(true).truncate(false).open(folder.join(name))
 }
 
-/// In the folder that a session has for such files: it is gone when the user has logged out.
+/// Returns the path of the user's folder. It is in the session's runtime folder, which is removed when
+/// the user logs out. Without a runtime folder, the path is in /tmp.
 fn path() -> PathBuf {
     let user = getuid().as_raw();
     let given = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_absolute());

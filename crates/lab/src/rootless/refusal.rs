@@ -1,10 +1,10 @@
-//! Why the kernel refuses a user namespace, and what to do about it.
+//! Explains why the kernel refuses a user namespace, and names the remedy.
 
 use std::fmt::Display;
 use std::fs;
 use std::io;
 
-/// A step that failed.
+/// A step that failed, and its error.
 #[derive(Debug)]
 pub(super) struct Refusal {
     step: &'static str,
@@ -12,18 +12,18 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// For `map_err`.
+    /// Returns a function for `map_err` that adds the step to an error.
     pub(super) fn at<E: Into<io::Error>>(step: &'static str) -> impl FnOnce(E) -> Self {
         move |reason| Self { step, reason: reason.into() }
     }
 }
 
-/// A kernel parameter that forbids user namespaces to ordinary users.
+/// A kernel parameter that can forbid user namespaces to ordinary users.
 struct Parameter {
     name: &'static str,
-    /// The value that forbids them.
+    /// The value with which the parameter forbids user namespaces.
     forbids: u64,
-    /// The component that forbids them then, and the setting by which root allows them.
+    /// The component that sets this value, and the setting by which root can allow user namespaces.
     advice: &'static str,
 }
 
@@ -56,10 +56,10 @@ const PARAMETERS: [Parameter; 5] = [
     },
 ];
 
-/// The remedy where no parameter of the kernel explains it.
+/// The advice if no kernel parameter explains the refusal.
 const OTHERWISE: &str = "in a container, its runtime may forbid it (a seccomp filter, as Docker's; SELinux)";
 
-/// The step, the reason, and what to do.
+/// Returns a text with the step, the reason and the remedy.
 pub(super) fn explain(refusal: &Refusal) -> String {
     let Refusal { step, reason } = refusal;
     text(step, reason, |name| {

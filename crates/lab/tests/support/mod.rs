@@ -1,5 +1,5 @@
-//! Helpers of the labs' tests.
-//! They need root and the Debian packages that the crate's page names; without them they say so and pass.
+//! Helpers of the labs' tests. The tests need root and the Debian packages that the crate's
+//! documentation names. Without them, the tests print that they are skipped, and pass.
 
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)] // helpers of several tests
 
@@ -10,18 +10,18 @@ use std::path::Path;
 use tributary_lab::{Lab, LabError, LabOptions};
 use tributary_topology::Topology;
 
-/// A lab name that no other test, and no other run of this one, has at the same time.
+/// Returns a lab name that no other test, and no other run of this test, uses at the same time.
 pub(crate) fn name(test: &str) -> String {
     format!("test-{test}-{}", std::process::id())
 }
 
-/// One of the repository's topologies.
+/// Loads one of the repository's topologies.
 pub(crate) fn shipped(topology: &str) -> Topology {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../topologies");
     Topology::load(folder.join(topology).with_extension("toml")).unwrap()
 }
 
-/// Makes the lab; `None` where these tests cannot run.
+/// Creates a lab; returns `None` if this machine cannot run these tests.
 pub(crate) fn up(topology: &Topology, options: &LabOptions) -> Option<Lab> {
     match Lab::up(topology, options) {
         Err(error @ (LabError::NotPermitted | LabError::MissingTool { .. })) => {
@@ -32,7 +32,7 @@ pub(crate) fn up(topology: &Topology, options: &LabOptions) -> Option<Lab> {
     }
 }
 
-/// Removes a lab when it is dropped, in case a test fails.
+/// Removes a lab when it is dropped, even if a test fails.
 pub(crate) struct Sweeper(pub(crate) String);
 
 impl Drop for Sweeper {
@@ -41,7 +41,7 @@ impl Drop for Sweeper {
     }
 }
 
-/// Frames that an interface has received and sent, and those that it had no room to send.
+/// Counts of frames that an interface has received, sent, and not sent for lack of space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frames {
     pub(crate) received: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Frames {
     pub(crate) unsent: u64,
 }
 
-/// The kernel's counters of all interfaces at a station, by name.
+/// Returns the kernel's counters of all interfaces at a station, by name.
 pub(crate) fn counters(lab: &Lab, station: &str) -> HashMap<String, Frames> {
     let text = lab.inside(station, || fs::read_to_string("/proc/thread-self/net/dev").unwrap()).unwrap();
     let line = |line: &str| {
@@ -60,7 +60,7 @@ pub(crate) fn counters(lab: &Lab, station: &str) -> HashMap<String, Frames> {
     text.lines().filter_map(line).collect()
 }
 
-/// The name of a node's interface at a port.
+/// Returns the name of a node's interface at a port.
 pub(crate) fn interface(lab: &Lab, node: &str, port: u16) -> String {
     let interfaces = lab.interfaces(node).unwrap();
     interfaces.iter().find(|interface| interface.port == port).unwrap().name.clone()

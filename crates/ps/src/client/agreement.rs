@@ -1,4 +1,5 @@
-//! Check that a worker's servers have the same job, because they do not talk to each other.
+//! Checks that all servers of a worker have the same job settings. The servers do not communicate with
+//! each other.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +7,12 @@ use parking_lot::Mutex;
 
 use super::error::ClientError;
 
-/// The job's settings that each server reported last, as a checksum.
+/// The checksum of the job's settings that each server reported last.
 #[derive(Debug, Default)]
 pub(super) struct Agreement(Mutex<BTreeMap<String, u32>>);
 
 impl Agreement {
-    /// Notes a server's checksum of its job's settings; 0: it does not say.
+    /// Records a server's checksum of its job's settings; 0 means that the server reports none.
     ///
     /// # Errors
     /// [`ClientError::OtherJob`]: another server's job has other settings.

@@ -7,8 +7,8 @@ use rand::RngExt;
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// Waits that double, up to two seconds, each shortened at random to between a half and all of it:
-/// workers that have lost the same server do not all come back at once.
+/// Waits that double, up to two seconds. Each wait is shortened at random, to at least a half, so that
+/// workers that have lost the same server do not all reconnect at once.
 pub(super) struct Backoff {
     next: Duration,
 }

@@ -1,4 +1,4 @@
-//! A codec that encodes a gradient as a whole or in any parts.
+//! A codec that encodes a gradient as a whole or in arbitrary parts.
 
 use std::ops::Range;
 
@@ -7,16 +7,16 @@ use tributary_codec::{Codec, EncodeError, Residual};
 /// The encoder of one server's range.
 pub(super) struct Encoder {
     codec: Box<dyn Codec>,
-    /// The residual of error feedback for each value of the range; empty: it is 0.
+    /// The residual of error feedback for each value of the range. If it is empty, all residuals are 0.
     owed: Vec<f32>,
     length: usize,
 }
 
-/// Encoded values.
+/// Encoded values, and the state from before they were encoded.
 pub(super) struct Encoded {
     pub(super) code: Vec<u8>,
-    /// The previous residual of a part's values.
-    /// Empty if there was none, or for the whole range, which is sent in any case.
+    /// The previous residuals of the part's values. Empty if there were none, or if the part is the whole
+    /// range, which is always sent.
     pub(super) owed: Vec<f32>,
 }
 
@@ -26,10 +26,11 @@ impl Encoder {
         Self { codec, owed: Vec::new(), length }
     }
 
-    /// Encodes the values of a part. Error feedback adds its own residual to each value.
+    /// Encodes the values of a part. With error feedback, the codec first adds each value's residual to the
+    /// value.
     ///
     /// # Errors
-    /// The encoder is then unchanged.
+    /// The codec cannot encode the values. The encoder is then unchanged.
     pub(super) fn encode(&mut self, values: &[f32], part: Range<usize>) -> Result<Encoded, EncodeError> {
         let before = self.owed.get(part.clone()).unwrap_or_default().to_vec();
         if let Some(residual) = self.codec.residual() {
@@ -44,12 +45,12 @@ impl Encoder {
         Ok(Encoded { code, owed })
     }
 
-    /// Forgets all residuals: they are of gradients that the server has lost.
+    /// Drops all residuals, because they belong to gradients that the server has lost.
     pub(super) fn forget(&mut self) {
         self.owed = Vec::new();
     }
 
-    /// Restores the residual from before values were encoded that are not sent after all.
+    /// Restores the residuals of a part that was encoded but will not be used. `owed` is [`Encoded::owed`].
     pub(super) fn restore(&mut self, part: Range<usize>, owed: &[f32]) {
         let Some(present) = self.owed.get_mut(part) else { return };
         if owed.len() == present.len() {

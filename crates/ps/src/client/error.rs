@@ -1,4 +1,4 @@
-//! Why a worker cannot continue.
+//! Errors that prevent a worker from continuing.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tributary_transport::ConnectError;
 
 use crate::parts::PartError;
 
-/// Why a worker cannot continue.
+/// An error that prevents a worker from continuing.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// The caller named no server, or more servers than the model has parameters.
@@ -20,7 +20,8 @@ pub enum ClientError {
         /// The number of the model's parameters.
         parameters: usize,
     },
-    /// The codec needs all workers' agreement, for which the server has no messages.
+    /// The codec needs a codebook on which all workers agree. The server has no messages for this
+    /// agreement.
     #[error(
         "{0} needs a codebook that all workers agree on, which goes over the fabric: choose another codec"
     )]
@@ -30,65 +31,65 @@ pub enum ClientError {
     Length {
         /// The number of the model's parameters.
         expected: usize,
-        /// The number of values given.
+        /// The number of values in the gradient.
         got: usize,
     },
-    /// A part does not fit into the gradient, or the parts are not a whole gradient.
+    /// A part does not fit into the gradient, or the parts do not cover the whole gradient.
     #[error(transparent)]
     Parts(#[from] PartError),
     /// The gradient cannot be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// A server and this worker do not trust each other.
+    /// The TLS authentication between a server and this worker failed.
     #[error(transparent)]
     NoTrust(ConnectError),
     /// A server has refused this worker or its gradient.
     #[error("the parameter server {server} refuses: {}", status.message())]
     Refused {
-        /// The server.
+        /// The server's address.
         server: String,
-        /// Its answer.
+        /// The status with which the server refused.
         status: Status,
     },
-    /// Two servers have the job with other settings.
+    /// Two servers have different settings for the job.
     #[error(
         "the parameter servers {server} and {other} have the job with other settings: start both with the same job file"
     )]
     OtherJob {
-        /// One server.
+        /// The address of one server.
         server: String,
-        /// The other one.
+        /// The address of the other server.
         other: String,
     },
-    /// A server was away for longer than the worker's patience.
+    /// A server was unreachable for longer than the worker's patience.
     #[error("the parameter server {server} is not there for {patience:?}: {reason}. Is it running?")]
     Away {
-        /// The server.
+        /// The server's address.
         server: String,
-        /// Time for which the worker waited for it.
+        /// Time for which the worker waited for the server.
         patience: Duration,
         /// The error of the last attempt.
         reason: String,
     },
-    /// A server's change of the parameters that cannot be decoded.
+    /// The worker cannot decode a server's change of the parameters.
     #[error("the parameter server {server} sent parameters that cannot be decoded: {error}")]
     Decode {
-        /// Which one.
+        /// The server's address.
         server: String,
         /// The decoding error.
         error: DecodeError,
     },
-    /// A server's message that makes no sense.
+    /// A server sent a wrong number of parameters.
     #[error("the parameter server {server} sent {got} values where {expected} are expected")]
     Step {
-        /// Which one.
+        /// The server's address.
         server: String,
-        /// Values of its range.
+        /// The number of parameters in the server's range.
         expected: usize,
-        /// Values that it sent.
+        /// The number of parameters that the server sent.
         got: usize,
     },
-    /// The runtime that the client was made in is shutting down.
+    /// The runtime in which the client was created is shutting down.
     #[error("the runtime that the client was made in has stopped: keep it until training is over")]
     Stopped,
 }

@@ -1,4 +1,4 @@
-//! Requests of a worker to a server's task.
+//! Requests of a worker's client to the task of one server.
 
 use std::sync::Arc;
 
@@ -14,30 +14,31 @@ pub(super) enum Request {
         first: usize,
         values: Vec<f32>,
     },
-    /// Drop the parts: there will be no gradient of them. Answered once that is done.
+    /// Drops the parts of an unfinished gradient. The task notifies the sender when this is done.
     Drop(oneshot::Sender<()>),
     Exchange(Exchange),
 }
 
-/// Something to hand in, and the reply channel for the step that answers it.
+/// A message to hand in, and the reply channel for the step that answers it.
 pub(super) struct Exchange {
     pub(super) hand_in: HandIn,
     /// True once another server has released this worker.
     pub(super) released: watch::Receiver<bool>,
     pub(super) answer: oneshot::Sender<Result<Step, ClientError>>,
-    /// Held until all servers have answered: at most one exchange and the parts of one gradient wait.
+    /// Held until all servers have answered. So at most one exchange and the parts of one gradient are
+    /// queued.
     pub(super) _turn: Turn,
 }
 
-/// The right to hand something in.
+/// The right to hand in a message.
 pub(super) type Turn = Arc<OwnedMutexGuard<()>>;
 
-/// Gradient that a worker hands in to a server.
+/// The gradient that a worker hands in to a server.
 pub(super) enum HandIn {
-    /// Nothing: it joins.
+    /// No gradient, because the worker joins.
     Nothing,
-    /// The range's gradient.
+    /// The gradient of the server's range.
     Whole(Arc<[f32]>),
-    /// The gradient that consists of the parts.
+    /// The gradient that consists of the parts handed in before.
     Parts,
 }

@@ -1,5 +1,6 @@
 //! The reductions in which a worker takes part.
-//! Each has a task, so that the host contributes whatever the training code is doing.
+//!
+//! Each reduction has its own task, so that the host contributes even while the training code computes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -11,29 +12,28 @@ use tributary_api::ps::JoinGroup;
 
 use super::host_fabric::{Contribution, Fabric, FabricError};
 
-/// The most reductions in which a worker takes part at once: the present group's, and those whose last
-/// rounds are under way. A server that opens more is at fault.
+/// The most reductions in which a worker takes part at once: the present group's reduction, and older
+/// ones whose last rounds are still in progress. A server that opens more is faulty.
 const GROUPS: usize = 16;
-/// The most rounds of one reduction that may wait for each other: each needs another worker's gradient.
+/// The most rounds of one reduction that may be queued. Each round needs another worker's gradient.
 const ROUNDS: usize = 1024;
-/// The most gradients that may be on their way into sums: the last one, and one of a
-/// group that has failed.
+/// The most gradients that may be in use by sums: the latest one, and one of a group that has failed.
 const GRADIENTS: usize = 2;
-/// The most bytes of a fabric job's name and token.
+/// The most bytes in the name and token of a fabric job together.
 const JOIN_BYTES: usize = 1024;
 
-/// A round and the contribution to it.
+/// The channel of rounds, each with this worker's contribution.
 type Rounds = mpsc::Sender<(u64, Contribution)>;
 
-/// The reductions of one session. Dropping this leaves them.
+/// The reductions of one session. Dropping this value leaves them.
 pub(super) struct Groups {
     fabric: Option<Arc<dyn Fabric>>,
-    /// The number of values that are aggregated.
+    /// The number of values that a reduction aggregates.
     length: usize,
     members: BTreeMap<u64, (Rounds, AbortHandle)>,
-    /// Gradients that were given to a sum and may still be needed for it.
+    /// Gradients that were contributed to a sum and may still be in use.
     gradients: Vec<Weak<[f32]>>,
-    /// The tasks; a task's output says why it cannot continue.
+    /// The reductions' tasks. A task returns the error that ended it.
     tasks: JoinSet<FabricError>,
 }
 
@@ -42,12 +42,12 @@ impl Groups {
         Self { fabric, length, members: BTreeMap::new(), gradients: Vec::new(), tasks: JoinSet::new() }
     }
 
-    /// Begins to take part in a reduction.
+    /// Starts to take part in a reduction.
     ///
     /// # Errors
     /// The server's request exceeds a limit of this worker.
     pub(super) fn join(&mut self, join: JoinGroup) -> Result<(), &'static str> {
-        // The server cannot mean a host that has no fabric.
+        // The host has no fabric, so the server's request cannot be meant for it.
         let Some(fabric) = self.fabric.clone() else { return Ok(()) };
         if self.members.len() >= GROUPS {
             return Err("this worker takes part in too many groups already");
@@ -70,7 +70,7 @@ impl Groups {
         self.members.contains_key(&group)
     }
 
-    /// Contributes to a round. Does nothing for a group that has failed here.
+    /// Contributes to a round. Does nothing if the group has already failed on this host.
     ///
     /// # Errors
     /// The server's request exceeds a limit of this worker; the worker then leaves the group.
@@ -86,7 +86,7 @@ impl Groups {
             Contribution::Zeros => Ok(()),
         };
         let sent = given.and_then(|()| match rounds.try_send((round, contribution)) {
-            // A task that has ended is about to report its failure.
+            // The task has ended; `failure` will report its error.
             Ok(()) | Err(TrySendError::Closed(_)) => Ok(()),
             Err(TrySendError::Full(_)) => Err("too many rounds of the group wait for each other"),
         });
@@ -96,7 +96,7 @@ impl Groups {
         sent
     }
 
-    /// Leaves a group, whatever is under way.
+    /// Leaves a group, and cancels its unfinished rounds.
     pub(super) fn leave(&mut self, group: u64) {
         if let Some((_, task)) = self.members.remove(&group) {
             task.abort();
@@ -109,13 +109,13 @@ impl Groups {
         self.tasks.abort_all();
     }
 
-    /// Waits until the host cannot take part in a group any more; returns the group and the reason.
-    /// Cancel safe.
+    /// Waits until a group fails on this host; returns the group and the reason. Cancel safe.
     pub(super) async fn failure(&mut self) -> (u64, String) {
         while let Some(ended) = self.tasks.join_next_with_id().await {
             let (task, reason) = match ended {
                 Ok((task, error)) => (task, error.to_string()),
-                // The fabric is the caller's code: if it panics, the server must not wait for a contribution.
+                // The fabric is the caller's code. If it panics, this host must report a failure, because the
+                // server would otherwise wait for the contribution.
                 Err(error) => (error.id(), format!("the host's part in the group broke off: {error}")),
             };
             // A task without a group has ended because the worker left the group.
@@ -127,14 +127,17 @@ impl Groups {
         std::future::pending().await
     }
 
-    /// The group of a task.
+    /// Returns the group of a task.
     fn group(&self, task: Id) -> Option<u64> {
         let (group, _) = self.members.iter().find(|(_, (_, handle))| handle.id() == task)?;
         Some(*group)
     }
 }
 
-/// Records a gradient that is given to a sum, unless too many are recorded already.
+/// Records a gradient that is contributed to a sum.
+///
+/// # Errors
+/// Too many other gradients are still in use.
 fn note(gradients: &mut Vec<Weak<[f32]>>, values: &Arc<[f32]>) -> Result<(), &'static str> {
     let given = Arc::downgrade(values);
     gradients.retain(|there| there.strong_count() > 0 && !there.ptr_eq(&given));
@@ -145,7 +148,7 @@ fn note(gradients: &mut Vec<Weak<[f32]>>, values: &Arc<[f32]>) -> Result<(), &'s
     Ok(())
 }
 
-/// Takes part in a group until it is stopped or cannot continue.
+/// Takes part in a group until the task is cancelled or an error occurs.
 async fn take_part(
     fabric: &dyn Fabric,
     join: &JoinGroup,

@@ -1,15 +1,15 @@
-//! The interface that a worker needs from its host's fabric. The client knows no more of it than this.
+//! The interface through which a worker uses its host's fabric.
 
 use std::error::Error;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-/// Why a host cannot take part, as text for users.
+/// The error of a host that cannot take part, as text for users.
 pub type FabricError = Box<dyn Error + Send + Sync>;
 
-/// The name of a round's operation.
-/// All members of a fabric job, and the server that reads its sums, have to use it: the name is part of the check.
+/// Returns the name of a round's operation. All members of a fabric job, and the server that reads its
+/// sums, must use this name, because the check of a result includes it.
 pub fn operation_name(round: u64) -> String {
     format!("gradient of round {round}")
 }
@@ -20,8 +20,8 @@ pub trait Fabric: fmt::Debug + Send + Sync {
     /// This host's name in the topology.
     fn host(&self) -> &str;
 
-    /// Takes part in a fabric job whose operations aggregate `length` f32 values.
-    /// Returns when the host has joined, or when all have. Dropping the future cancels this.
+    /// Takes part in a fabric job whose operations aggregate `length` f32 values. An implementation may
+    /// return when this host has joined, or when all hosts have. Dropping the future cancels the call.
     ///
     /// # Errors
     /// The host cannot take part; the group then continues without the fabric.
@@ -29,16 +29,17 @@ pub trait Fabric: fmt::Debug + Send + Sync {
     -> Result<Box<dyn Contributor>, FabricError>;
 }
 
-/// A host's part in one fabric job.
+/// A host's membership in one fabric job.
 ///
-/// Dropping it ends the part. The server ends the job itself, so the host need only leave a job that does not end.
+/// Dropping this value ends the membership. The server ends the job itself, so the host only has to
+/// leave a job that does not end.
 #[tonic::async_trait]
 pub trait Contributor: Send {
     /// Contributes to an operation.
     ///
-    /// The caller calls rounds in order, from 0 and without gaps, each after the future of the previous round is done.
-    /// A future may be done at once, or when the operation is done. Dropping the future cancels the operation; the
-    /// caller then drops the contributor, too.
+    /// The caller calls rounds in order, from 0 and without gaps, each after the future of the previous
+    /// round has completed. A future may complete at once, or when the operation is done. Dropping the
+    /// future cancels the operation; the caller then drops the contributor, too.
     ///
     /// # Errors
     /// The host cannot take part any more; the group then continues without the fabric.
@@ -50,11 +51,11 @@ pub trait Contributor: Send {
 pub enum Contribution {
     /// A gradient; all its values are finite.
     Gradient {
-        /// The values, not multiplied by the weight yet.
+        /// The values, before they are multiplied by the weight.
         values: Arc<[f32]>,
-        /// The weight by which the fabric multiplies the values, and which it adds to the sum of the weights.
+        /// The weight. The fabric multiplies the values by it and adds it to the sum of the weights.
         weight: NonZeroU32,
     },
-    /// Zeros, with weight 0, so that the others' sum becomes complete.
+    /// Zeros with weight 0. They complete the sum of the other hosts' gradients.
     Zeros,
 }

@@ -1,4 +1,4 @@
-//! The worker's side.
+//! The client of a parameter server, which a worker uses to join a job and to push its gradients.
 //!
 //! ```no_run
 //! # async fn train(gradient: impl Fn(&[f32], u64) -> Vec<f32>) -> Result<(), Box<dyn std::error::Error>> {
@@ -52,19 +52,19 @@ pub use waiting::Waiting;
 pub struct Client {
     handles: Vec<ServerHandle>,
     parameters: usize,
-    /// The parts of the next gradient that were handed in.
+    /// The parts of the next gradient that the caller has handed in.
     parts: Parts,
-    /// Held by what is being handed in, whether or not its caller still waits.
+    /// The lock of the present exchange. The exchange holds it even if its caller has stopped waiting.
     turn: Arc<Mutex<()>>,
 }
 
 impl Client {
-    /// Joins a job.
-    /// Returns the first step when the job has started. `initial` are the model's first parameters if the servers have
-    /// none yet. Must be called in a tokio runtime: a task for each server keeps listening while the caller computes.
+    /// Joins a job. Returns the first step when the job has started. `initial` are the model's initial
+    /// parameters; the servers use them if they have no parameters yet. Must be called in a tokio runtime,
+    /// because a task for each server receives messages while the caller computes.
     ///
     /// # Errors
-    /// [`ClientError`]
+    /// Any [`ClientError`].
     pub async fn join(options: ClientOptions, initial: &[f32]) -> Result<(Self, Step), ClientError> {
         let (servers, parameters) = (options.servers.len(), initial.len());
         if servers == 0 || servers > parameters {
@@ -87,14 +87,16 @@ impl Client {
         Ok((client, step))
     }
 
-    /// Hands in the gradient of the last step's iteration and waits for the next step, and for a server
-    /// that is away. The servers decide whether the gradient goes to a server or to the fabric.
+    /// Hands in the gradient of the last step's iteration, and waits for the next step. If a server is
+    /// unreachable, this call waits for it, too. The servers decide whether the gradient goes to a server
+    /// or to the fabric.
     ///
-    /// The policy may make this worker wait for other workers' gradients; their callers must not in turn wait for this
-    /// call.
+    /// The policy may let this worker wait for other workers' gradients. So the code that produces those
+    /// gradients must not wait for this call.
     ///
     /// # Errors
-    /// [`ClientError`]; after [`ClientError::Encode`] and [`ClientError::Length`] the worker may push another gradient.
+    /// Any [`ClientError`]. After [`ClientError::Encode`] and [`ClientError::Length`] the worker may push
+    /// another gradient.
     pub async fn push(&mut self, gradient: &[f32]) -> Result<Step, ClientError> {
         if gradient.len() != self.parameters {
             return Err(ClientError::Length { expected: self.parameters, got: gradient.len() });
@@ -102,7 +104,8 @@ impl Client {
         if !self.parts.is_empty() {
             return Err(PartError::Open.into());
         }
-        // If one piece of a gradient cannot be encoded, no server must get another piece of it.
+        // All values are checked first: if one server's share cannot be encoded, no server may receive its
+        // share.
         check_finite(0, gradient)?;
         self.exchange(|handle| handle.share(gradient)).await
     }
@@ -124,12 +127,12 @@ impl Client {
         Ok(())
     }
 
-    /// Pushes the gradient that the parts make up, as [`push`](Self::push) does.
-    /// If the caller stops waiting, the gradient is handed in all the same, unless an earlier abandoned call still
-    /// waits.
+    /// Pushes the gradient that consists of the parts, as [`push`](Self::push) does. If the caller drops
+    /// the future, the gradient is still handed in, unless an earlier call whose future was dropped is
+    /// still in progress.
     ///
     /// # Errors
-    /// [`ClientError`]; after [`ClientError::Parts`] some parts are still missing.
+    /// Any [`ClientError`]. After [`ClientError::Parts`] some parts are still missing.
     pub async fn push_parts(&mut self) -> Result<Step, ClientError> {
         self.parts.check_whole()?;
         self.exchange(|_| HandIn::Parts).await
@@ -140,7 +143,7 @@ impl Client {
         !self.parts.is_empty()
     }
 
-    /// Drops the parts: there will be no gradient of them. Waits for the step of an abandoned call.
+    /// Drops the parts of an unfinished gradient. First waits for a call whose future was dropped.
     pub async fn drop_parts(&mut self) {
         if !self.parts.is_empty() {
             self.parts.clear();
@@ -149,7 +152,7 @@ impl Client {
         }
     }
 
-    /// Hands something in to each server, and waits for a step from each.
+    /// Hands in a gradient to each server, and waits for a step from each.
     async fn exchange(&mut self, hand_in: impl Fn(&ServerHandle) -> HandIn) -> Result<Step, ClientError> {
         let turn = Arc::new(Arc::clone(&self.turn).lock_owned().await);
         self.parts.clear();
@@ -164,8 +167,8 @@ impl Client {
                     (&released, handle.exchange(hand_in(handle), released.subscribe(), &turn));
                 async move {
                     let step = answered.await;
-                    // The other servers must not hold a worker that this server has released: the servers could wait
-                    // for each other.
+                    // The other servers must release this worker, too. Otherwise two servers could wait for
+                    // each other.
                     released.send_replace(true);
                     step
                 }
@@ -185,7 +188,7 @@ impl Client {
     }
 }
 
-/// Finds the first value that cannot be encoded; `first` is the number of the first of these values.
+/// Returns an error if a value cannot be encoded. `first` is the position of `values` in the gradient.
 fn check_finite(first: usize, values: &[f32]) -> Result<(), EncodeError> {
     match values.iter().position(|value| !value.is_finite()) {
         Some(place) => {

@@ -1,4 +1,4 @@
-//! A gradient on its way to one server, in one piece or in parts.
+//! A gradient for one server, as a whole or in parts.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,42 +9,42 @@ use tributary_codec::EncodeError;
 
 use super::encoder::{Encoded, Encoder};
 
-/// A gradient that no step has answered yet.
-/// It is kept until then, as a session may break and a sum may fail.
+/// A gradient that no step has answered yet. The worker keeps it until then, because it must send the
+/// gradient again if a session breaks or a sum fails.
 pub(super) struct Outgoing {
     pub(super) iteration: u64,
-    /// The values; zeros where none has come yet.
+    /// The values; 0 where a part is still missing.
     values: Arc<[f32]>,
     pieces: Vec<Piece>,
-    /// True once all values have come.
+    /// True once all values are present.
     is_whole: bool,
     /// Number of pieces that have been sent in this session.
     sent: usize,
-    /// True once the server knows that these are all pieces.
+    /// True once the server knows that it has received all pieces.
     is_pushed: bool,
 }
 
 /// Values that are sent together.
 struct Piece {
     range: Range<usize>,
-    /// The code, made only once: error feedback must not count the values twice.
+    /// The code. The piece is encoded only once, because error feedback must not count the values twice.
     encoded: Option<Encoded>,
 }
 
 impl Outgoing {
-    /// A gradient that is whole.
+    /// Creates a gradient whose values are all present.
     pub(super) fn whole(iteration: u64, values: Arc<[f32]>) -> Self {
         let pieces = vec![Piece { range: 0..values.len(), encoded: None }];
         Self { iteration, values, pieces, is_whole: true, sent: 0, is_pushed: false }
     }
 
-    /// Creates a gradient of `length` values, none of which has come yet.
+    /// Creates a gradient of `length` values without any part.
     pub(super) fn begin(iteration: u64, length: usize) -> Self {
         let values = std::iter::repeat_n(0.0, length).collect();
         Self { iteration, values, pieces: Vec::new(), is_whole: false, sent: 0, is_pushed: false }
     }
 
-    /// Adds a part; the caller has checked that it is inside and overlaps no other part.
+    /// Adds a part. The caller has checked that it is within the gradient and overlaps no other part.
     pub(super) fn add(&mut self, first: usize, part: &[f32]) {
         let range = first..first + part.len();
         // No other reference exists before the gradient is whole, so this copies nothing.
@@ -52,12 +52,12 @@ impl Outgoing {
         self.pieces.push(Piece { range, encoded: None });
     }
 
-    /// Ends the parts: the gradient is whole.
+    /// Marks the gradient as whole after its last part.
     pub(super) fn end(&mut self) {
         self.is_whole = true;
     }
 
-    /// The gradient, if it is whole.
+    /// Returns the gradient if it is whole.
     pub(super) fn gradient(&self) -> Option<&Arc<[f32]>> {
         self.is_whole.then_some(&self.values)
     }
@@ -67,13 +67,13 @@ impl Outgoing {
         self.sent > 0
     }
 
-    /// The session is over: in the next one everything has to be sent again.
+    /// Marks everything as unsent, because the session has ended.
     pub(super) fn go_back(&mut self) {
         (self.sent, self.is_pushed) = (0, false);
     }
 
-    /// The next message for the server, or `None` if everything that has come was sent.
-    /// `updates` is the number of updates in the parameters from which the gradient was computed.
+    /// Returns the next message for the server, or `None` if all present values were sent. `updates` is the
+    /// number of updates in the parameters from which the gradient was computed.
     ///
     /// # Errors
     /// The next piece cannot be encoded.
@@ -101,7 +101,7 @@ impl Outgoing {
         Ok(Some(Message::PushPart(PushPart { first, length, code })))
     }
 
-    /// Drops the gradient, and restores the residuals from before it was encoded.
+    /// Drops the gradient, and restores the residuals from before its pieces were encoded.
     pub(super) fn undo(self, encoder: &mut Encoder) {
         for Piece { range, encoded } in self.pieces {
             if let Some(Encoded { owed, .. }) = encoded {

@@ -11,7 +11,8 @@ use super::exchange::{Exchange, HandIn, Request, Turn};
 use super::options::{ClientOptions, Step};
 use super::server_task::ServerTask;
 
-/// A server's range of the parameters, and the task that talks to it. Dropping it ends the session.
+/// A server's range of the parameters, and the task that holds the sessions with this server. Dropping
+/// the handle ends the session.
 pub(super) struct ServerHandle {
     range: Range<usize>,
     requests: mpsc::UnboundedSender<Request>,
@@ -19,7 +20,7 @@ pub(super) struct ServerHandle {
 }
 
 impl ServerHandle {
-    /// Starts the task.
+    /// Creates the handle, and starts the task.
     pub(super) fn new(
         options: &ClientOptions,
         server: usize,
@@ -32,13 +33,13 @@ impl ServerHandle {
         Self { range, requests, task: tokio::spawn(task.run(receiver)) }
     }
 
-    /// The server's share of a gradient of the whole model.
+    /// Returns the values of a whole model's gradient that belong to the server's range.
     pub(super) fn share(&self, gradient: &[f32]) -> HandIn {
         HandIn::Whole(Arc::from(&gradient[self.range.clone()]))
     }
 
-    /// Hands in the values of a part of the gradient that fall into the server's range; the part begins at
-    /// the model's parameter `first`.
+    /// Hands in the values of a part that belong to the server's range. The part begins at the model's
+    /// parameter `first`.
     pub(super) fn part(&self, first: usize, part: &[f32]) {
         let begin = self.range.start.clamp(first, first + part.len());
         let end = self.range.end.clamp(begin, first + part.len());
@@ -56,8 +57,9 @@ impl ServerHandle {
         dropped
     }
 
-    /// Hands something in at once, and waits for the step that answers it, over as many sessions as it
-    /// takes. `released` says whether another server has released this worker.
+    /// Hands in a gradient at once, and returns a future that waits for the answering step. The wait
+    /// continues over broken sessions. `released` becomes true when another server has released this
+    /// worker.
     pub(super) fn exchange(
         &self,
         hand_in: HandIn,
@@ -70,7 +72,8 @@ impl ServerHandle {
     }
 
     fn ask(&self, request: Request) {
-        // The task ends only with this, or with the runtime; then the reply is dropped, and the caller gets an error.
+        // The task ends only when the handle is dropped or the runtime shuts down. Then the reply channel is
+        // dropped, and the caller gets an error.
         let _ = self.requests.send(request);
     }
 }

@@ -1,4 +1,4 @@
-//! An open session, and what it listens to.
+//! An open session, and the events for which it waits.
 
 use tokio::sync::{mpsc, watch};
 use tonic::{Status, Streaming};
@@ -8,9 +8,9 @@ use super::error::ClientError;
 use super::groups::Groups;
 use crate::changes::Known;
 
-/// The ways in which one attempt can fail.
+/// The failure of one attempt.
 pub(super) enum Trouble {
-    /// The next attempt may succeed.
+    /// A failure after which the next attempt may succeed.
     Passing(String),
     Lasting(ClientError),
 }
@@ -31,7 +31,7 @@ pub(super) enum Heard {
     Released,
 }
 
-/// Waits for the server, for the end of a part in a group, and for another server that releases the
+/// Waits for a message of the server, for the failure of a group, or for another server to release the
 /// worker. Cancel safe.
 pub(super) async fn hear(
     session: &mut Option<Session>,

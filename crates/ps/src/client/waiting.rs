@@ -1,23 +1,23 @@
-//! Reports to the caller of the workers and servers that a worker waits for.
+//! Reports to the caller about the workers and servers for which a worker waits.
 
 use std::time::Duration;
 
 use tributary_api::ps;
 
-/// The most workers that are named.
+/// The most workers that a report names.
 const NAMED: usize = 8;
 
-/// A wait of a worker.
+/// A report about a wait of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
     /// The event that the worker waits for, as text for a user.
     pub what: String,
-    /// Time for which it has waited.
+    /// Time for which the worker has waited.
     pub time: Duration,
 }
 
 impl Waiting {
-    /// Describes the event for which a server lets the worker wait.
+    /// Describes the wait that a server reports.
     pub(super) fn told(server: &str, told: &ps::Waiting) -> Self {
         let what = match (named(&told.workers), told.starts_in_milliseconds) {
             (Some(missing), Some(start)) => format!(
@@ -33,13 +33,13 @@ impl Waiting {
         Self { what, time: Duration::from_millis(told.waited_milliseconds) }
     }
 
-    /// A server that does not answer.
+    /// Describes the wait for an unreachable server.
     pub(super) fn away(server: &str, reason: &str, time: Duration) -> Self {
         Self { what: format!("the parameter server {server}, which is away: {reason}"), time }
     }
 }
 
-/// "workers 1 and 2 have", with the most important ones by name.
+/// Returns text such as "workers 1 and 2 have", which names the first workers and counts the others.
 fn named(workers: &[u32]) -> Option<String> {
     let (named, rest) = workers.split_at(workers.len().min(NAMED));
     let named: Vec<_> = named.iter().map(ToString::to_string).collect();

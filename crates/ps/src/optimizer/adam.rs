@@ -15,12 +15,12 @@ pub(super) fn default_epsilon() -> f32 {
     1e-8
 }
 
-/// `m ← β1 m + (1 − β1) g; v ← β2 v + (1 − β2) g²; W ← W − rate · m̂ / (√v̂ + ε)`
+/// The rule `m ← β1 m + (1 − β1) g; v ← β2 v + (1 − β2) g²; W ← W − rate · m̂ / (√v̂ + ε)`.
 pub(super) struct Adam {
     beta1: f32,
     beta2: f32,
     epsilon: f32,
-    /// Two vectors: m and v.
+    /// The state: the vectors m and v.
     state: OptimizerState,
 }
 
@@ -34,8 +34,9 @@ impl Optimizer for Adam {
     fn update(&mut self, parameters: &mut [f32], gradient: &[f32], rate: f32) {
         self.state.steps += 1;
         let [means, squares] = &mut self.state.vectors[..] else { return };
-        // m̂ = m / (1 − β1^t), v̂ = v / (1 − β2^t): both start from 0, and would be too small at first. In double
-        // precision, as 1 − 0.999 has only three correct digits in single precision.
+        // m̂ = m / (1 − β1^t), v̂ = v / (1 − β2^t). The divisions correct that m and v start at 0. The
+        // factors are computed in double precision, because 1 − 0.999 has only three correct digits in single
+        // precision.
         let steps = self.state.steps as f64;
         let bias = |beta: f32| 1.0 - f64::from(beta).powf(steps);
         let rate = rate * (1.0 / bias(self.beta1)) as f32;

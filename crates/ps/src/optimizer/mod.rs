@@ -17,24 +17,24 @@ use sgd::Sgd;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum OptimizerKind {
-    /// `W ← W − rate · g`
-    // With braces: serde refuses unknown keys only where there could be some.
+    /// Stochastic gradient descent: `W ← W − rate · g`
+    // The braces are needed: serde does not refuse unknown keys of a unit variant.
     Sgd {},
     /// `v ← momentum · v + g; W ← W − rate · v` (Polyak's heavy ball)
     Momentum {
-        /// The part of the last step that is carried on; 0 to below 1.
+        /// The fraction of the last step that is added to the next one; from 0 to below 1.
         #[serde(default = "momentum::default_momentum")]
         momentum: f32,
     },
     /// Adam (Kingma and Ba, 2015, algorithm 1).
     Adam {
-        /// Decay of the mean of the gradients; 0 to below 1.
+        /// Decay of the mean of the gradients; from 0 to below 1.
         #[serde(default = "adam::default_beta1")]
         beta1: f32,
-        /// Decay of the mean of the squared gradients; 0 to below 1.
+        /// Decay of the mean of the squared gradients; from 0 to below 1.
         #[serde(default = "adam::default_beta2")]
         beta2: f32,
-        /// Added to the root of the mean of the squares; above 0.
+        /// Number that is added to the root of the mean of the squares; above 0.
         #[serde(default = "adam::default_epsilon")]
         epsilon: f32,
     },
@@ -48,9 +48,9 @@ pub enum OptimizerError {
     Constant {
         /// The constant's name.
         name: &'static str,
-        /// Its value.
+        /// The constant's value.
         value: f32,
-        /// Its range.
+        /// The constant's valid range.
         rule: &'static str,
     },
     /// The checkpoint was made with another optimiser.
@@ -59,7 +59,7 @@ pub enum OptimizerError {
          was it made with another optimiser?"
     )]
     State {
-        /// The number of this optimiser's vectors.
+        /// The number of vectors in this optimiser's state.
         expected: usize,
         /// The number of vectors in the checkpoint.
         got: usize,
@@ -75,10 +75,10 @@ impl Default for OptimizerKind {
 }
 
 impl OptimizerKind {
-    /// Builds the optimiser of `length` parameters, with this `state` or before its first step.
+    /// Builds the optimiser of `length` parameters. `state` is `None` before its first step.
     ///
     /// # Errors
-    /// [`OptimizerError`]: constants out of range; a state that is not this optimiser's.
+    /// [`OptimizerError`]: constants are out of range, or the state belongs to another optimiser.
     pub fn build(
         self,
         length: usize,
@@ -98,7 +98,7 @@ impl OptimizerKind {
         })
     }
 
-    /// The number of its state's vectors.
+    /// Returns the number of vectors in the optimiser's state.
     pub(crate) fn vectors(self) -> usize {
         match self {
             Self::Sgd {} => 0,
@@ -155,10 +155,10 @@ mod tests {
     #[test]
     fn each_descends_as_its_definition_says() {
         assert_close(&steps(OptimizerKind::Sgd {}, &[1.0, 2.0]), &[-0.1, -0.3]);
-        // v: 1, 0.5 + 2
+        // The velocity v after each step: 1, then 0.5 + 2.
         assert_close(&steps(OptimizerKind::Momentum { momentum: 0.5 }, &[1.0, 2.0]), &[-0.1, -0.35]);
-        // Adam's first step equals the rate, whatever the gradient's size. Second: m = 0.29 / 0.19, v = 0.004999 /
-        // 0.001999.
+        // Adam's first step equals the rate, whatever the gradient's size. In the second step m̂ = 0.29 /
+        // 0.19 and v̂ = 0.004999 / 0.001999.
         let second = -0.1 - 0.1 * (0.29 / 0.19) / (0.004_999f32 / 0.001_999).sqrt();
         assert_close(&steps(ADAM, &[1.0, 2.0]), &[-0.1, second]);
         assert_close(&steps(ADAM, &[1e-3]), &[-0.1]);

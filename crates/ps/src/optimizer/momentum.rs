@@ -1,16 +1,16 @@
-//! Momentum: each step carries on a part of the last one.
+//! Momentum: each step adds a fraction of the previous step.
 
 use super::rule::{Optimizer, OptimizerState};
 
-/// The usual value.
+/// Returns the usual value.
 pub(super) fn default_momentum() -> f32 {
     0.9
 }
 
-/// `v ← momentum · v + g; W ← W − rate · v`
+/// The rule `v ← momentum · v + g; W ← W − rate · v`.
 pub(super) struct Momentum {
     momentum: f32,
-    /// One vector: v.
+    /// The state: the vector v.
     state: OptimizerState,
 }
 

@@ -1,15 +1,14 @@
-//! The interface of all update rules.
+//! The interface of all optimisers.
 
 use serde::{Deserialize, Serialize};
 
-/// An update rule, with its state from one update to the next.
+/// An update rule and its state.
 pub trait Optimizer: Send {
-    /// Makes one update.
-    /// `parameters` and `gradient` have the length for which the optimiser was made; `rate` is the learning rate of
-    /// this step.
+    /// Makes one update. `parameters` and `gradient` have the length for which the optimiser was built;
+    /// `rate` is the learning rate of this update.
     fn update(&mut self, parameters: &mut [f32], gradient: &[f32], rate: f32);
 
-    /// The state for a checkpoint.
+    /// Returns the state for a checkpoint.
     fn state(&self) -> OptimizerState;
 }
 

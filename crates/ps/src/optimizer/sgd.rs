@@ -2,7 +2,7 @@
 
 use super::rule::{Optimizer, OptimizerState};
 
-/// `W ← W − rate · g`
+/// The rule `W ← W − rate · g`.
 pub(super) struct Sgd {
     state: OptimizerState,
 }

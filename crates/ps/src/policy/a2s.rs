@@ -1,5 +1,5 @@
-//! Adaptive: asynchronous, except for a group of the fastest workers, who wait a little for each other
-//! (A2S; Int. J. Intell. Syst. 37(12), 2022).
+//! Adaptive: asynchronous, except that a group of the fastest workers waits for each other for a
+//! limited time (A2S; Int. J. Intell. Syst. 37(12), 2022).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,32 +11,38 @@ use super::{Action, Policy, Progress, WeightedGradient, Worker, apply_alone};
 /// The measure by which workers are ranked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spread {
-    /// The epochs that they have finished, as published.
+    /// All epochs that the workers have finished, as in the publication.
     Total,
     /// The epochs that they have finished since the last ranking.
     Recent,
 }
 
-/// Whenever every worker has finished another epoch since the last ranking, the synchronous group is
-/// dissolved and a new one formed: the s fastest workers, where s is the number of epochs that the fastest is ahead of
-/// the slowest, if that is more than one. Both happen at once, which follows from the restatement: it ranks whenever
-/// every worker has finished at least one more epoch and the group is empty; it dissolves the group when all workers
-/// have finished another epoch; the group is empty then, so both conditions hold. The asynchronous state in between
-/// lasts only if no group is formed.
+/// The adaptive policy: asynchronous, with a synchronous group of the fastest workers.
 ///
-/// As long as workers' speeds differ, the lead of the fastest grows, until the group has everyone but the slowest,
-/// waiting for each other as under BSP. Therefore the lead may also be counted [since the last
-/// ranking](Spread::Recent): as long as speeds stay the same, so does the group.
+/// The policy ranks the workers whenever every worker has finished another epoch since the last
+/// ranking. It then dissolves the synchronous group and forms a new one of the s fastest workers. Here
+/// s is the number of epochs that the fastest worker is ahead of the slowest. If s is 0 or 1, the
+/// policy forms no group.
 ///
-/// The group's gradients wait in a list until all of them have come, or until more gradients than the slack have
-/// arrived meanwhile, from any worker: a relaxed barrier. Then they become one update, in which a gradient's weight is
-/// the number of its worker's iterations.
+/// The publication states two rules: rank when every worker has finished another epoch and the group is
+/// empty, and dissolve the group when all workers have finished another epoch. After the second rule
+/// the group is empty, so both rules apply at the same moment. The workers stay asynchronous only if
+/// the policy forms no group.
+///
+/// As long as the workers' speeds differ, the lead of the fastest worker grows. In the end the group
+/// contains all workers except the slowest, which wait for each other as under BSP. Therefore the lead
+/// may also be counted [since the last ranking](Spread::Recent): then the group stays the same as long
+/// as the speeds do.
+///
+/// The group's gradients wait in a list. They become one update when all of them have arrived, or when
+/// more gradients than the slack have arrived from any workers meanwhile: a relaxed barrier. The weight
+/// of a gradient in the update is the number of its worker's iterations.
 #[derive(Debug)]
 pub struct A2s {
     progress: Progress,
     slack: u64,
     spread: Spread,
-    /// All workers' iterations at the last ranking.
+    /// The number of iterations of each worker at the last ranking.
     marks: BTreeMap<Worker, u64>,
     /// The synchronous group.
     sync: BTreeSet<Worker>,
@@ -47,10 +53,10 @@ pub struct A2s {
 }
 
 impl A2s {
-    /// The default number of gradients that may arrive while others wait.
+    /// The default slack: the number of gradients that may arrive while others wait.
     pub const DEFAULT_SLACK: u64 = 5;
 
-    /// A policy without workers.
+    /// Creates a policy without workers.
     pub fn new(epoch_iterations: NonZeroU64, slack: u64, spread: Spread) -> Self {
         Self {
             progress: Progress::new(epoch_iterations),
@@ -63,7 +69,7 @@ impl A2s {
         }
     }
 
-    /// Applies the waiting gradients, and releases their workers.
+    /// Applies the gradients in the list, and releases their workers.
     fn flush(&mut self, actions: &mut Vec<Action>) {
         self.clock = 0;
         if self.list.is_empty() {
@@ -75,7 +81,7 @@ impl A2s {
         actions.extend(list.into_iter().map(Action::Release));
     }
 
-    /// The iterations that a worker is ranked by.
+    /// Returns the number of iterations by which a worker is ranked.
     fn iterations(&self, worker: Worker) -> u64 {
         let all = self.progress.iterations(worker);
         match self.spread {
@@ -84,7 +90,7 @@ impl A2s {
         }
     }
 
-    /// Returns true if the list need not wait any longer.
+    /// Returns true if the list need not wait for further gradients.
     fn due(&self) -> bool {
         self.list.len() == self.sync.len() || self.clock > self.slack
     }
@@ -104,9 +110,8 @@ impl A2s {
         }
     }
 
-    /// Forms the group if the fastest is more than one epoch ahead.
-    /// Equal epochs are ranked by iterations, so that the workers' numbers matter only if nothing else distinguishes
-    /// them.
+    /// Forms the group if the fastest worker is more than one epoch ahead of the slowest. Workers are
+    /// sorted by iterations, and by their numbers only if the iterations are equal.
     fn form(&mut self) {
         let mut ranked: Vec<Worker> = self.progress.workers().collect();
         ranked.sort_by_key(|&worker| (Reverse(self.iterations(worker)), worker));
@@ -154,7 +159,7 @@ impl Policy for A2s {
         actions
     }
 
-    /// If the worker's gradient waits, it is used with the others.
+    /// Removes a worker. If its gradient is in the list, the policy applies the list first.
     fn leave(&mut self, worker: Worker) -> Vec<Action> {
         let mut actions = Vec::new();
         self.flush(&mut actions);

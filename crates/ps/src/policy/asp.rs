@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use super::{Action, Policy, Progress, Worker, apply_alone};
 
-/// Every gradient is a separate update, and its worker goes on at once.
+/// Every gradient is a separate update, and the policy releases its worker at once.
 #[derive(Debug)]
 pub struct Asp {
     progress: Progress,
 }
 
 impl Asp {
-    /// A policy without workers.
+    /// Creates a policy without workers.
     pub fn new(epoch_iterations: NonZeroU64) -> Self {
         Self { progress: Progress::new(epoch_iterations) }
     }

@@ -1,4 +1,4 @@
-//! Bulk-synchronous: everyone waits for everyone.
+//! Bulk-synchronous: all workers wait for each other.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
@@ -6,21 +6,22 @@ use std::time::Instant;
 
 use super::{Action, Policy, Progress, WeightedGradient, Worker};
 
-/// One update per round, by the mean of all gradients, with a barrier at its end.
+/// One update per round, by the mean of all workers' gradients. A worker waits for the end of the
+/// round.
 #[derive(Debug)]
 pub struct Bsp {
     progress: Progress,
-    /// Workers whose gradients wait for the others.
+    /// Workers whose gradients of this round have arrived.
     arrived: BTreeSet<Worker>,
 }
 
 impl Bsp {
-    /// A policy without workers.
+    /// Creates a policy without workers.
     pub fn new(epoch_iterations: NonZeroU64) -> Self {
         Self { progress: Progress::new(epoch_iterations), arrived: BTreeSet::new() }
     }
 
-    /// Returns true if some of a round's gradients have come, but not all.
+    /// Returns true if some of the round's gradients have arrived, but not all.
     pub(super) fn is_within_a_round(&self) -> bool {
         !self.arrived.is_empty()
     }
@@ -55,7 +56,7 @@ impl Policy for Bsp {
         self.look()
     }
 
-    /// The gradient of a worker that leaves before the barrier is not used.
+    /// Removes a worker. If its gradient has arrived, the gradient is not used.
     fn leave(&mut self, worker: Worker) -> Vec<Action> {
         self.progress.leave(worker);
         self.arrived.remove(&worker);

@@ -9,26 +9,28 @@ use super::{Action, Policy, Progress, Ssp, Worker, apply_alone};
 
 /// Every gradient is a separate update.
 ///
-/// A worker may be `bound` iterations ahead of the slowest worker, as under SSP. The fastest worker gets *credit*
-/// beyond that: the number of iterations after which it will wait least. The estimate uses the times of the last
-/// iterations of the fastest and of the slowest worker. Still, no worker gets further ahead than `most`; the
-/// pseudo-code of the publication leaves this open when a worker has used up its credit and gets more.
+/// A worker may be `bound` iterations ahead of the slowest worker, as under SSP. The fastest worker
+/// gets *credit* for further iterations: the number of iterations after which its wait will be
+/// shortest. The estimate uses the times of the last iterations of the fastest and of the slowest
+/// worker. No worker gets further ahead than `most`; the publication's pseudo-code does not limit a
+/// worker that has used up its credit and gets more.
 #[derive(Debug)]
 pub struct Dssp {
-    /// Decides who may continue without credit, and who is too far ahead.
+    /// The state of SSP: decides which workers may continue without credit, and which are too far ahead.
     ssp: Ssp,
     most: u64,
-    /// For each worker, the time of its last gradient, and the interval between its last two gradients.
+    /// For each worker, the time of its last gradient, and the interval before that gradient if it is
+    /// known.
     last: BTreeMap<Worker, (Instant, Option<Duration>)>,
-    /// Iterations that a worker may still do beyond the bound.
+    /// The number of iterations that each worker may still do beyond the bound.
     credit: BTreeMap<Worker, u64>,
 }
 
 impl Dssp {
-    /// The default for the furthest that a worker may be ahead; at least SSP's default.
+    /// The default for the most iterations that a worker may be ahead; not below SSP's default.
     pub const DEFAULT_MOST: u64 = 15;
 
-    /// A policy without workers. `most` is raised to `bound` if it is lower.
+    /// Creates a policy without workers. `most` is raised to `bound` if it is lower.
     pub fn new(epoch_iterations: NonZeroU64, bound: u64, most: u64) -> Self {
         Self {
             ssp: Ssp::new(epoch_iterations, bound),
@@ -42,7 +44,7 @@ impl Dssp {
         self.progress().iterations(worker) - self.progress().slowest().unwrap_or(0)
     }
 
-    /// Takes the credit of workers that SSP releases: they need it no more.
+    /// Removes the credit of workers that SSP releases, because they do not need it any more.
     fn without_credit(&mut self, actions: Vec<Action>) -> Vec<Action> {
         for action in &actions {
             if let Action::Release(worker) = action {
@@ -52,7 +54,7 @@ impl Dssp {
         actions
     }
 
-    /// Returns true if a worker beyond the bound may do another iteration; uses its credit.
+    /// Returns true if a worker beyond the bound may do another iteration, which uses one of its credit.
     fn spend(&mut self, worker: Worker) -> bool {
         let left = self.most.saturating_sub(self.ahead(worker));
         if left == 0 {
@@ -73,8 +75,8 @@ impl Dssp {
         progress.workers().all(|other| progress.iterations(other) <= own)
     }
 
-    /// The number of further iterations after which a worker's gradient will come closest
-    /// to one of the slowest's.
+    /// Returns the number of further iterations after which the worker's gradient will arrive closest to a
+    /// gradient of the slowest worker.
     fn grant(&self, worker: Worker) -> u64 {
         let progress = self.progress();
         let slowest = progress.workers().min_by_key(|&other| progress.iterations(other));
@@ -87,7 +89,7 @@ impl Dssp {
             let own = (at + took.saturating_mul(u32::try_from(more).unwrap_or(u32::MAX)))
                 .saturating_duration_since(slow_at)
                 .as_secs_f64();
-            // The slowest worker's future gradients begin with its next one.
+            // The slowest worker's next gradient is the first that can be met.
             let nearest = (own / slow_took).round().max(1.0) * slow_took;
             (nearest - own).abs()
         };

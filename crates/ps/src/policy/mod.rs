@@ -39,16 +39,16 @@ pub use sync_switch::SyncSwitch;
 pub struct WeightedGradient {
     /// The worker that computed the gradient.
     pub worker: Worker,
-    /// Its weight: the update's direction is the sum of weight · gradient, divided by the sum of the
-    /// weights. An integer, as in the fabric's packets.
+    /// The weight. The update's direction is the sum of weight · gradient, divided by the sum of the
+    /// weights. Weights are integers, as in the fabric's packets.
     pub weight: u64,
 }
 
 /// An action of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Update the parameters once, by the weighted mean of these workers' gradients.
-    /// There is at least one part.
+    /// Update the parameters once, by the weighted mean of these workers' gradients. The list has at least
+    /// one entry.
     Apply(Vec<WeightedGradient>),
     /// Send this worker the present parameters; it computes its next gradient from them.
     Release(Worker),
@@ -56,43 +56,44 @@ pub enum Action {
 
 /// Decides about a job's gradients.
 ///
-/// Every gradient that arrives is applied once, unless its worker leaves before that: then a policy either applies it
-/// at once or never.
+/// Every gradient that arrives is applied once, unless its worker leaves before that. In this case the
+/// policy either applies the gradient at once or never.
 pub trait Policy: fmt::Debug + Send {
-    /// The name that users choose it by.
+    /// Returns the name by which users choose the policy.
     fn name(&self) -> &'static str;
 
-    /// A worker joins.
-    /// `iterations` of its gradients were used before, 0 when it is new; it counts as no further behind than the
-    /// slowest of the present workers. It is released at once if it may start.
+    /// Adds a worker. `iterations` of its gradients were used before; 0 for a new worker. The worker's
+    /// count is raised to that of the slowest present worker if it is lower. The policy releases the worker
+    /// at once if it may start.
     fn join(&mut self, worker: Worker, iterations: u64) -> Vec<Action>;
 
-    /// The gradient of a worker that was released has arrived. It is ignored if the worker has not joined.
+    /// Handles the arrival of a gradient of a worker that was released. Ignored if the worker has not
+    /// joined.
     fn arrive(&mut self, worker: Worker, now: Instant) -> Vec<Action>;
 
-    /// A worker has left. It is not released any more.
+    /// Removes a worker. The policy does not release it any more.
     fn leave(&mut self, worker: Worker) -> Vec<Action>;
 
-    /// Another server of the same job, which has seen gradients arrive in another order, has released a
-    /// worker that waits here. A policy whose releases depend on that order must not hold the worker any longer, or two
-    /// servers could wait for each other.
+    /// Handles the notification that another server of the job has released a worker that waits here.
+    /// Gradients may have arrived at the other server in another order. A policy whose releases depend on
+    /// that order must release the worker now, because two servers could otherwise wait for each other.
     fn urge(&mut self, _worker: Worker) -> Vec<Action> {
         Vec::new()
     }
 
-    /// The factor of the learning rate for the updates of the last answer.
+    /// Returns the factor of the learning rate for the updates of the last answer.
     fn rate(&self) -> f32 {
         1.0
     }
 
-    /// The workers and the progress of each.
+    /// Returns the present workers and the progress of each.
     fn progress(&self) -> &Progress;
 
-    /// The workers whose gradients are at present aggregated before they are applied.
+    /// Returns the workers whose gradients are at present aggregated before they are applied.
     fn group(&self) -> BTreeSet<Worker>;
 }
 
-/// Applies one gradient by itself.
+/// Returns the action that applies one gradient as a separate update.
 fn apply_alone(worker: Worker) -> Action {
     Action::Apply(vec![WeightedGradient { worker, weight: 1 }])
 }

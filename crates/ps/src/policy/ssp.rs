@@ -1,4 +1,4 @@
-//! Stale-synchronous: no worker runs too far ahead.
+//! Stale-synchronous: no worker gets too far ahead.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
@@ -6,21 +6,22 @@ use std::time::Instant;
 
 use super::{Action, Policy, Progress, Worker, apply_alone};
 
-/// Every gradient is a separate update; a worker may start an iteration while it is at most `bound`
-/// iterations ahead of the slowest. With a bound of 0 the workers keep in step, as under BSP.
+/// Every gradient is a separate update. A worker may start an iteration while it is at most `bound`
+/// iterations ahead of the slowest worker. With a bound of 0, all workers proceed in step, as under
+/// BSP.
 #[derive(Debug)]
 pub struct Ssp {
     pub(super) progress: Progress,
     pub(super) bound: u64,
-    /// Workers that are too far ahead.
+    /// Workers that wait because they are too far ahead.
     pub(super) held: BTreeSet<Worker>,
 }
 
 impl Ssp {
-    /// The default for how far ahead a worker may be.
+    /// The default for the number of iterations that a worker may be ahead.
     pub const DEFAULT_BOUND: u64 = 3;
 
-    /// A policy without workers.
+    /// Creates a policy without workers.
     pub fn new(epoch_iterations: NonZeroU64, bound: u64) -> Self {
         Self { progress: Progress::new(epoch_iterations), bound, held: BTreeSet::new() }
     }

@@ -7,9 +7,11 @@ use std::time::Instant;
 
 use super::{Action, Asp, Bsp, Policy, Progress, Worker};
 
-/// BSP until everyone has done some epochs, ASP from then on.
-/// An asynchronous update is one gradient, a synchronous one the mean of all; so at the switch the learning rate is
-/// divided by the number of workers, whereas the publication multiplies it by that number for BSP.
+/// BSP until every worker has done some epochs, ASP from then on.
+///
+/// An asynchronous update uses one gradient, a synchronous update the mean of all. Therefore the
+/// learning rate is divided by the number of workers at the switch. The publication instead multiplies
+/// the rate by that number for BSP.
 #[derive(Debug)]
 pub struct SyncSwitch {
     epoch_iterations: NonZeroU64,
@@ -27,7 +29,7 @@ impl SyncSwitch {
     /// The default number of synchronous epochs.
     pub const DEFAULT_SWITCH_EPOCHS: u64 = 5;
 
-    /// A policy without workers.
+    /// Creates a policy without workers.
     pub fn new(epoch_iterations: NonZeroU64, switch_epochs: u64) -> Self {
         Self { epoch_iterations, switch_epochs, phase: Phase::Synchronous(Bsp::new(epoch_iterations)) }
     }
@@ -39,7 +41,8 @@ impl SyncSwitch {
         }
     }
 
-    /// Switches between two rounds, when the epochs are over: no gradient waits then.
+    /// Switches to ASP if the synchronous epochs are over. The switch happens between two rounds, when no
+    /// gradient waits.
     fn look(&mut self) {
         let Phase::Synchronous(bsp) = &self.phase else { return };
         let progress = bsp.progress();
@@ -48,7 +51,7 @@ impl SyncSwitch {
         }
         let mut asp = Asp::new(self.epoch_iterations);
         for worker in progress.workers() {
-            // They compute already: BSP has released them.
+            // The release is dropped, because BSP has released the workers already.
             let _ = asp.join(worker, progress.iterations(worker));
         }
         self.phase = Phase::Asynchronous(asp);
@@ -64,8 +67,8 @@ impl Policy for SyncSwitch {
         self.current().join(worker, iterations)
     }
 
-    /// The round that ends the epochs is still a synchronous update, so the switch is made
-    /// before the next gradient.
+    /// Handles a gradient. The round that ends the epochs is still a synchronous update, so the policy
+    /// switches before the next gradient.
     fn arrive(&mut self, worker: Worker, now: Instant) -> Vec<Action> {
         self.look();
         self.current().arrive(worker, now)

@@ -7,8 +7,8 @@
 //! | 4 | CRC-32 of what follows, little-endian |
 //! | rest | [`Snapshot`] in postcard's format |
 //!
-//! A file is written beside the old one, synced, and renamed over it, so that after a crash there is either
-//! the old one or the new one.
+//! The server writes a new file beside the old one, syncs it, and renames it over the old one. So a crash leaves
+//! either the old file or the new one.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -27,11 +27,11 @@ use crate::policy::Worker;
 const MAGIC: [u8; 8] = *b"TRIBPS\r\n";
 const VERSION: u32 = 1;
 const HEADER_LEN: usize = 16;
-/// The most bytes of a snapshot besides its values: two numbers for each worker, of up to 13
-/// bytes, and some more.
+/// The most bytes of a snapshot besides its values: two numbers of up to 13 bytes for each worker, and
+/// some reserve.
 const SNAPSHOT_ROOM: u64 = 1 << 20;
 
-/// Everything that a job needs to go on.
+/// Everything that a job needs to continue after a restart.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Snapshot {
     pub(super) job: String,
@@ -39,59 +39,61 @@ pub(super) struct Snapshot {
     pub(super) first: u64,
     pub(super) parameters: Vec<f32>,
     pub(super) optimizer: OptimizerState,
-    /// Number of gradients of each worker that are in the parameters, so that each counts only once.
+    /// Number of gradients of each worker that the parameters contain, so that each gradient counts only
+    /// once.
     pub(super) used: BTreeMap<Worker, u64>,
     pub(super) updates: u64,
 }
 
-/// Why a checkpoint was not written or cannot be used.
+/// The error that prevents writing or using a checkpoint.
 #[derive(Debug, Error)]
 pub enum CheckpointError {
-    /// The operating system refused.
+    /// A system call failed.
     #[error("cannot {doing} the checkpoint {path}: {error}")]
     Io {
-        /// "read", "write" or "lock".
+        /// The attempted action: "read", "write" or "lock".
         doing: &'static str,
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         error: io::Error,
     },
-    /// Another server writes it.
+    /// Another server writes this file.
     #[error(
         "another parameter server has the checkpoint {path}: give each a folder of its own, or jobs of other names"
     )]
     Taken {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
     },
-    /// The file differs from the file that the server wrote.
+    /// The content of the file is not a checkpoint of this job.
     #[error("{path} is {what}: put a good copy there, or remove it to start the job anew")]
     Unusable {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
         /// The problem with the file.
         what: String,
     },
-    /// The format cannot hold the snapshot.
+    /// The snapshot cannot be encoded.
     #[error("cannot write the checkpoint {path}: {error}")]
     Format {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// The reason.
+        /// The encoder's error.
         error: postcard::Error,
     },
 }
 
-/// The path of a job's file in a folder.
+/// Returns the path of a job's file in a folder.
 pub(super) fn path(folder: &Path, job: &str) -> PathBuf {
     folder.join(format!("{job}.checkpoint"))
 }
 
 /// Locks a job's file against other servers while the returned file is open.
 ///
-/// The lock ends with this process, also after a crash. It is on a file beside the job's file, since each write
-/// replaces the job's file. `None` if the folder does not exist, or if its file system has no locks.
+/// The lock ends with this process, also after a crash. The lock is held on a second file, because each
+/// write replaces the job's file. Returns `None` if the folder does not exist, or if its file system
+/// has no locks.
 pub(super) fn lock(path: &Path) -> Result<Option<File>, CheckpointError> {
     let failed = |error| CheckpointError::Io { doing: "lock", path: path.into(), error };
     let lock = path.with_extension("lock");
@@ -108,7 +110,7 @@ pub(super) fn lock(path: &Path) -> Result<Option<File>, CheckpointError> {
     }
 }
 
-/// Replaces the last snapshot by this one.
+/// Replaces the last snapshot by `snapshot`.
 pub(super) fn write(path: &Path, snapshot: &Snapshot) -> Result<(), CheckpointError> {
     let body = postcard::to_stdvec(snapshot);
     let body = body.map_err(|error| CheckpointError::Format { path: path.into(), error })?;
@@ -124,13 +126,13 @@ fn replace(path: &Path, body: &[u8]) -> io::Result<()> {
     file.write_all(body)?;
     file.as_file().sync_all()?;
     file.persist(path)?;
-    // The new name is safe only once the folder is synced, too.
+    // The rename survives a crash only if the folder is synced, too.
     File::open(folder)?.sync_all()
 }
 
 /// Reads the last snapshot of a job, if one exists.
 ///
-/// Never reads much more than the largest snapshot of the job.
+/// Does not read much more than the job's largest possible snapshot.
 pub(super) fn read(path: &Path, job: &JobSpec) -> Result<Option<Snapshot>, CheckpointError> {
     let failed = |error| CheckpointError::Io { doing: "read", path: path.into(), error };
     let unusable = |what: String| CheckpointError::Unusable { path: path.into(), what };
@@ -168,7 +170,7 @@ pub(super) fn read(path: &Path, job: &JobSpec) -> Result<Option<Snapshot>, Check
     Ok(Some(snapshot))
 }
 
-/// Checks the first bytes of a file, and returns the checksum of the others.
+/// Checks the header of a file, and returns the checksum of the content.
 fn parse_header(header: &[u8]) -> Result<u32, String> {
     if header.len() < HEADER_LEN {
         return Err("too short for a checkpoint".to_owned());
@@ -184,8 +186,8 @@ fn parse_header(header: &[u8]) -> Result<u32, String> {
     }
 }
 
-/// The most bytes that a job's snapshot takes: its parameters, the optimiser's vectors, and what is
-/// counted for workers.
+/// Returns the most bytes in a job's snapshot: its parameters, the optimiser's vectors, and the
+/// counters of the workers.
 fn longest(job: &JobSpec) -> u64 {
     let values = job.max_parameters.saturating_mul(1 + job.optimizer.vectors() as u64);
     values.saturating_mul(size_of::<f32>() as u64).saturating_add(SNAPSHOT_ROOM)
@@ -254,7 +256,7 @@ mod tests {
             let said = read(&path, &job("digits")).unwrap_err().to_string();
             assert!(said.contains("digits.checkpoint") && said.contains(words), "{said}");
         };
-        // Sparse: they would not fit into memory.
+        // The file is sparse, because its content would not fit into memory.
         let long = |header: &[u8]| {
             fs::write(&path, header).unwrap();
             File::options().write(true).open(&path).unwrap().set_len(1 << 40).unwrap();

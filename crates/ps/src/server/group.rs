@@ -1,4 +1,4 @@
-//! The reductions of a job: their members, and the rounds that they owe. Without I/O and clock.
+//! The reductions of a job: their members, and their unfinished rounds. Without I/O and clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,21 +9,22 @@ use super::group_fabric::Sum;
 use super::output::{Output, Outputs};
 use crate::policy::Worker;
 
-/// The fewest gradients that are worth a reduction: a single one would only be summed with zeros.
+/// The fewest gradients for which a reduction is worthwhile. A single gradient would only be added to
+/// zeros.
 pub(super) const FEWEST: usize = 2;
 
 /// A job's reductions: at most one for the policy's present group, and older ones whose last rounds are
-/// still under way. Nothing is carried over from one to the next.
+/// still in progress. Reductions share no state.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    /// The hosts of the workers that can take part.
+    /// The hosts of the workers that can take part in reductions.
     hosts: BTreeMap<Worker, String>,
     reductions: BTreeMap<u64, GroupReduction>,
     /// The present group's reduction.
     current: Option<u64>,
-    /// The last number in use.
+    /// The number of the last reduction.
     last: u64,
-    /// The members whose reduction failed, and the slowest worker's epoch at that time.
+    /// The members of the last reduction that failed, and the slowest worker's epoch at that time.
     ///
     /// The members continue without a reduction until the next epoch, when the policy ranks again.
     failed: Option<(BTreeSet<Worker>, u64)>,
@@ -34,7 +35,7 @@ struct GroupReduction {
     members: BTreeSet<Worker>,
     stage: Stage,
     next_round: u64,
-    /// The granted weight of each round whose sum has not come yet.
+    /// The weight that was granted in each round whose sum has not arrived yet.
     rounds: BTreeMap<u64, u32>,
 }
 
@@ -43,26 +44,26 @@ enum Stage {
     Opening,
     Joining,
     Live,
-    /// It ends with its last round.
+    /// The reduction ends after its last round.
     Closing,
 }
 
 impl Groups {
-    /// A worker has joined; `host` is its host if it can take part in reductions.
+    /// Adds a worker. `host` is its host if the host can take part in reductions.
     pub(super) fn join(&mut self, worker: Worker, host: Option<String>) {
         self.hosts.remove(&worker);
         self.hosts.extend(host.map(|host| (worker, host)));
     }
 
-    /// A worker has left. Returns the numbers of its reductions, which cannot continue.
+    /// Removes a worker. Returns the numbers of its reductions; they cannot continue.
     pub(super) fn leave(&mut self, worker: Worker) -> Vec<u64> {
         self.hosts.remove(&worker);
         let its = self.reductions.iter().filter(|(_, reduction)| reduction.members.contains(&worker));
         its.map(|(group, _)| *group).collect()
     }
 
-    /// The workers of the policy's group that can have a reduction: a host takes part in a
-    /// fabric job only once.
+    /// Returns the workers of the policy's group that can share a reduction. Only one worker of each host
+    /// is among them, because a host takes part in a fabric job only once.
     fn able(&self, group: &BTreeSet<Worker>) -> BTreeSet<Worker> {
         let mut taken = BTreeSet::new();
         let able = |worker: &&Worker| self.hosts.get(worker).is_some_and(|host| taken.insert(host));
@@ -91,7 +92,7 @@ impl Groups {
         self.current = Some(self.last);
     }
 
-    /// A fabric job exists: its members are asked to take part.
+    /// Requests the members to take part in the fabric job of a reduction.
     pub(super) fn opened(&mut self, group: u64, job: &str, token: &[u8], out: &mut Outputs) {
         let Some(reduction) = self.reductions.get_mut(&group) else { return };
         if reduction.stage == Stage::Opening {
@@ -102,7 +103,7 @@ impl Groups {
         }
     }
 
-    /// All members take part: rounds may begin.
+    /// Marks a reduction as ready for rounds, because all members take part.
     pub(super) fn live(&mut self, group: u64) {
         let reduction = self.reductions.get_mut(&group);
         if let Some(reduction) = reduction.filter(|reduction| reduction.stage == Stage::Joining) {
@@ -110,7 +111,8 @@ impl Groups {
         }
     }
 
-    /// The live reduction to which a worker's next gradient may go, given the policy's present group.
+    /// Returns the live reduction to which a worker's next gradient may go. `group` is the policy's present
+    /// group.
     pub(super) fn of(&self, worker: Worker, group: &BTreeSet<Worker>) -> Option<u64> {
         let current = self.current?;
         let reduction = self.reductions.get(&current)?;
@@ -118,9 +120,10 @@ impl Groups {
         (fits && reduction.members == self.able(group)).then_some(current)
     }
 
-    /// Begins a round that aggregates these workers' gradients with these weights, with zeros from the rest
-    /// of the group. Returns the reduction's and the round's number, and how many contribute zeros; `None` if not all
-    /// of the workers take part in a live reduction.
+    /// Begins a round that aggregates the gradients of the workers in `granted` with their weights. The
+    /// other members contribute zeros. Returns the numbers of the reduction and of the round, and the
+    /// number of members that contribute zeros. Returns `None` if not all of the workers take part in a
+    /// live reduction.
     pub(super) fn begin(
         &mut self,
         granted: &BTreeMap<Worker, u32>,
@@ -143,7 +146,7 @@ impl Groups {
         Some((group, round, reduction.members.len() - granted.len()))
     }
 
-    /// Takes a sum. `None` if no worker waits for it any more.
+    /// Handles the arrival of a sum. Returns `None` if the reduction does not exist any more.
     ///
     /// # Errors
     /// The sum does not match the granted contributions.
@@ -180,22 +183,22 @@ impl Groups {
         self.reductions.get(&group).is_some_and(|reduction| reduction.members.contains(&worker))
     }
 
-    /// Handles the failure of a reduction; its group continues without one until the next epoch. Returns
-    /// whether there was one.
+    /// Ends a reduction that has failed; its group continues without a reduction until the next epoch.
+    /// Returns true if the reduction existed.
     pub(super) fn fail(&mut self, group: u64, epoch: u64, out: &mut Outputs) -> bool {
         let Some(reduction) = self.remove(group, out) else { return false };
         self.failed = Some((reduction.members, epoch));
         true
     }
 
-    /// Forgets all workers, and ends all reductions.
+    /// Removes all workers, and ends all reductions.
     pub(super) fn end_all(&mut self, out: &mut Outputs) {
         self.hosts.clear();
         let groups: Vec<u64> = self.reductions.keys().copied().collect();
         groups.into_iter().for_each(|group| self.end(group, out));
     }
 
-    /// Ends a reduction, whatever it still owes.
+    /// Ends a reduction, even if rounds are unfinished.
     pub(super) fn end(&mut self, group: u64, out: &mut Outputs) {
         drop(self.remove(group, out));
     }

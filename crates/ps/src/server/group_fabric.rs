@@ -2,29 +2,29 @@
 
 use std::sync::Arc;
 
-/// A fabric to which the hosts of this server and of workers belong.
+/// A fabric that contains the host of this server and the hosts of workers.
 pub trait GroupFabric: Send + Sync {
-    /// Starts to make a reduction. Returns at once; its events go to `events`, from any thread.
+    /// Starts to create a reduction, and returns at once. Its events go to `events`, from any thread.
     fn open(&self, request: GroupRequest, events: GroupEvents) -> Box<dyn Reduction>;
 }
 
-/// The reduction to make.
+/// The request for a reduction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupRequest {
-    /// The parameter server's job.
+    /// The name of the parameter server's job.
     pub job: String,
-    /// The reduction's number, unique in the job as long as this process lives.
+    /// The reduction's number, unique in the job during the life of this process.
     pub group: u64,
     /// The hosts of the workers, by their names in the topology: at least two, all different.
     pub hosts: Vec<String>,
-    /// The number of f32 values that are aggregated in a round.
+    /// The number of f32 values that one round aggregates.
     pub length: usize,
 }
 
-/// A reduction that is being made, or at work. Dropping it ends it; later events are ignored.
+/// A reduction that is being created or in use. Dropping it ends it; later events are ignored.
 pub trait Reduction: Send {
-    /// Announces a round: all hosts will contribute to this operation.
-    /// Rounds are counted from 0, and several may be waiting for their sums.
+    /// Announces a round: all hosts will contribute to this operation. Rounds are numbered from 0. Several
+    /// rounds may wait for their sums at once.
     fn expect(&mut self, round: u64);
 }
 
@@ -34,33 +34,33 @@ pub type GroupEvents = Arc<dyn Fn(GroupEvent) + Send + Sync>;
 /// An event of a reduction.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GroupEvent {
-    /// There is a fabric job for the hosts to join.
+    /// The fabric job exists, and the hosts can join it.
     Opened {
-        /// Its name.
+        /// The name of the fabric job.
         job: String,
-        /// Its token.
+        /// The token of the fabric job.
         token: Vec<u8>,
     },
-    /// All hosts have joined: rounds may begin.
+    /// All hosts have joined, and rounds may begin.
     Live,
-    /// A round is done.
+    /// The sum of a round.
     Sum(Sum),
     /// The reduction has ended.
     Failed {
-        /// The reason, as text for users.
+        /// The reason of the end, as text for users.
         reason: String,
     },
 }
 
-/// The result of a round. Its check was right.
+/// The result of a round, after a successful check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sum {
     /// The round's number.
     pub round: u64,
     /// The sum of the contributions' weights.
     pub weight: u32,
-    /// The number of hosts that have contributed, zeros included.
+    /// The number of hosts that have contributed, including contributions of zeros.
     pub contributors: u32,
-    /// The sum of weight · gradient, not divided.
+    /// The sum of weight · gradient, before the division by the weight.
     pub values: Vec<f32>,
 }

@@ -1,4 +1,4 @@
-//! The holder of each of a job's workers.
+//! The certificates of the sessions that hold a job's ranks.
 
 use std::collections::HashMap;
 
@@ -10,8 +10,8 @@ use crate::policy::Worker;
 
 /// The certificates of open sessions.
 ///
-/// Only the worker that has lost its session can take its place again; a worker with the token but another certificate
-/// cannot.
+/// After a worker has lost its session, only the same worker can open the next session for its rank. A
+/// worker with the token but another certificate cannot.
 #[derive(Debug, Default)]
 pub(super) struct Holders(Mutex<HashMap<Worker, Holder>>);
 
@@ -22,7 +22,7 @@ struct Holder {
 }
 
 impl Holders {
-    /// A session becomes the worker's, in place of an earlier one with the same certificate.
+    /// Gives a worker's rank to a session, which replaces an earlier session with the same certificate.
     ///
     /// # Errors
     /// A session with another certificate is open.
@@ -44,7 +44,7 @@ impl Holders {
         }
     }
 
-    /// A session has ended.
+    /// Frees a worker's rank if this session, which has ended, holds it.
     pub(super) fn give_back(&self, worker: Worker, session: u64) {
         let mut holders = self.0.lock();
         if holders.get(&worker).is_some_and(|holder| holder.session == session) {
@@ -64,7 +64,7 @@ mod tests {
         let refused = holders.take(0, 2, &other).unwrap_err();
         assert!(refused.message().contains("\"w0\"") && refused.message().contains("\"w1\""), "{refused}");
         holders.take(1, 2, &other).unwrap();
-        // The worker's own next session, before the last one is known to have ended.
+        // The worker opens its next session before the server knows that the last one has ended.
         holders.take(0, 3, &own).unwrap();
         holders.give_back(0, 1);
         assert!(holders.take(0, 4, &other).is_err());

@@ -1,4 +1,4 @@
-//! The server's side: jobs behind a gRPC service.
+//! The server's side: jobs that a gRPC service serves.
 
 mod checkpoint;
 mod command;
@@ -48,31 +48,32 @@ use pulse::Pulse;
 use runner::Runner;
 use session::{Served, Service};
 
-/// A session whose worker is silent for this long is pinged, and ended after as long
-/// again: its worker has left.
+/// The time without a message after which the server pings a session. If the worker does not answer
+/// within the same time, the session ends and the worker has left.
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// Time that sessions may take to end when the server stops.
 const GOODBYE: Duration = Duration::from_secs(2);
 /// The most connections besides the workers'.
 const OTHER_CONNECTIONS: usize = 64;
-/// The most calls of one connection that are open, streams included: an agent has one for each
-/// of its host's workers.
+/// The most open calls of one connection, including streams. An agent has one call for each of its
+/// host's workers.
 const STREAMS: u32 = 128;
 /// The most bytes of a call's headers.
 const HEADER_BYTES: u32 = 16 << 10;
-/// The most bytes of a message besides a gradient or parameters.
+/// The most bytes of a message in addition to a gradient or parameters.
 const MESSAGE_ROOM: usize = 64 << 10;
 
-/// A job, and who may take part in it.
+/// A job's settings, and the token of its workers.
 #[derive(Debug, Clone)]
 pub struct JobSettings {
     /// The job's settings.
     pub spec: JobSpec,
-    /// The token that its workers need; `None`: anyone who reaches the server may take part.
+    /// The token that the job's workers need. With `None`, any worker that reaches the server may take
+    /// part.
     pub token: Option<Vec<u8>>,
 }
 
-/// Why the server cannot start, or had to end.
+/// An error that prevents the start of the server, or that ended it.
 #[derive(Debug, Error)]
 pub enum ServerError {
     /// A job's settings are invalid.
@@ -84,12 +85,12 @@ pub enum ServerError {
     /// A checkpoint cannot be used.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// A checkpoint is of another optimiser.
+    /// A checkpoint belongs to another optimiser.
     #[error("job {job:?}: {error}")]
     Optimizer {
         /// The job's name.
         job: String,
-        /// The mismatch.
+        /// The difference.
         error: OptimizerError,
     },
     /// A job's thread cannot be started.
@@ -98,7 +99,7 @@ pub enum ServerError {
     /// The transport failed.
     #[error("the parameter server cannot go on: {0}")]
     Transport(String),
-    /// The last checkpoints of some jobs could not be written; the log says which, and why.
+    /// The last checkpoints of some jobs could not be written; the log names the jobs and the errors.
     #[error("updates are lost that could not be written to a checkpoint: the log says why")]
     Unsaved,
 }
@@ -108,17 +109,17 @@ pub struct ParameterServer {
     jobs: Arc<BTreeMap<String, Arc<Served>>>,
     threads: Vec<std::thread::JoinHandle<bool>>,
     pulse: Arc<Pulse>,
-    /// Keep other servers from the checkpoints while they are open.
+    /// Locks that prevent other servers from using the checkpoints.
     _locks: Vec<File>,
 }
 
 impl ParameterServer {
-    /// Starts all jobs' threads, each from its checkpoint in `checkpoints` if there is one.
-    /// Without a folder nothing is saved. With a `fabric`, gradients that a policy aggregates may be summed on their
-    /// way; without one, all gradients come over TCP.
+    /// Starts the threads of all jobs, each from its checkpoint in the folder `checkpoints` if there is
+    /// one. Without a folder, the server saves nothing. With a `fabric`, gradients that a policy aggregates
+    /// may be summed in the network; otherwise all gradients arrive over TCP.
     ///
     /// # Errors
-    /// Invalid settings; checkpoints that cannot be used, or that another server has.
+    /// Settings are invalid; a checkpoint cannot be used, or another server has locked it.
     pub fn start(
         jobs: Vec<JobSettings>,
         checkpoints: Option<&Path>,
@@ -147,11 +148,11 @@ impl ParameterServer {
         Ok(Self { jobs: Arc::new(served), threads, pulse, _locks: locks })
     }
 
-    /// Serves workers that connect to `listener` until `stop` is done; then writes the last checkpoints.
+    /// Serves workers that connect to `listener` until `stop` completes; then writes the last checkpoints.
     /// Without `tls`, connections are plain text.
     ///
     /// # Errors
-    /// [`ServerError::Transport`]; [`ServerError::Unsaved`], once everything else has ended as it should.
+    /// [`ServerError::Transport`]; [`ServerError::Unsaved`] after a normal end of everything else.
     pub async fn serve(
         self,
         listener: TcpListener,
@@ -160,7 +161,7 @@ impl ParameterServer {
     ) -> Result<(), ServerError> {
         let (end, ended) = oneshot::channel::<()>();
         let workers: usize = self.jobs.values().map(|job| usize::from(job.spec.workers.get())).sum();
-        // A worker that has lost its connection opens another one before the server notices.
+        // A worker that has lost its connection opens another one before the server notices the loss.
         let connections = 4 * workers + OTHER_CONNECTIONS;
         let mut serving = tokio::spawn(
             Server::builder()
@@ -173,7 +174,7 @@ impl ParameterServer {
                     self.service(),
                     incoming(listener, tls, connections),
                     async move {
-                        // An error means that this function is over, too.
+                        // An error means that the sender, which belongs to this function, was dropped.
                         let _ = ended.await;
                     },
                 ),
@@ -187,7 +188,8 @@ impl ParameterServer {
         }
         self.jobs.values().for_each(|job| drop(job.commands.send(Command::Stop)));
         let threads = self.threads;
-        // A job's thread does not panic; if it did, the others' checkpoints would still matter.
+        // A job's thread should not panic. If it did, the checkpoints of the other jobs must still be
+        // written.
         let join = move || {
             let is_saved: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap_or(false)).collect();
             is_saved.into_iter().all(|saved| saved)
@@ -208,7 +210,7 @@ impl ParameterServer {
             .max_encoding_message_size(usize::MAX)
     }
 
-    /// A view of the jobs while the server runs.
+    /// Returns a view of the jobs that can be used while the server runs.
     pub fn view(&self) -> View {
         View { jobs: Arc::clone(&self.jobs) }
     }
@@ -233,13 +235,13 @@ pub struct View {
 }
 
 impl View {
-    /// The figures of all jobs, by name.
+    /// Returns the figures of all jobs, by name.
     pub fn stats(&self) -> Vec<(String, JobStats)> {
         let stats = |job: &Served| job.stats.lock().clone();
         self.jobs.iter().map(|(name, job)| (name.clone(), stats(job))).collect()
     }
 
-    /// A job's present parameters; empty before a worker has brought them.
+    /// Returns a job's present parameters; empty before a worker has brought them.
     ///
     /// `None` if the job does not exist, or if the server has stopped.
     pub async fn parameters(&self, job: &str) -> Option<Vec<f32>> {

@@ -1,4 +1,4 @@
-//! The outputs of a job.
+//! The actions that a job returns to its thread.
 
 use tributary_api::ps::server_message::Message;
 
@@ -8,7 +8,7 @@ use crate::policy::Worker;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Output {
     Send(Worker, Message),
-    /// Make a reduction among these hosts.
+    /// Create a reduction among these hosts.
     Open {
         group: u64,
         hosts: Vec<String>,
@@ -20,9 +20,9 @@ pub(super) enum Output {
     Close {
         group: u64,
     },
-    /// Expel this worker: it has not pushed the gradient that it had announced.
+    /// End the session of this worker, because it has not pushed the gradient that it announced.
     Expel(Worker),
 }
 
-/// Outputs, to be carried out in order.
+/// Actions in the order in which the thread performs them.
 pub(super) type Outputs = Vec<Output>;

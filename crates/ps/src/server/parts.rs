@@ -1,30 +1,31 @@
-//! A gradient whose parts come one by one.
+//! A gradient that arrives in parts.
 
 use tonic::Status;
 use tributary_api::ps::PushPart;
 
 use crate::parts::{PartError, Parts};
 
-/// A worker's next gradient, as far as its parts have come. It is used only once it is whole.
+/// The parts of a worker's next gradient that have arrived. The job uses the gradient only once it is
+/// whole.
 pub(super) struct Assembly {
     length: usize,
     parts: Parts,
-    /// As long as the gradient from its first part on, with zeros for values that have not
-    /// come; empty before that.
+    /// The values, with zeros where no part has arrived; empty before the first part.
     values: Vec<f32>,
 }
 
 impl Assembly {
-    /// Creates an empty set of parts of a gradient of `length` values; takes no memory yet.
+    /// Creates an empty set of parts of a gradient of `length` values. Allocates no memory for the values
+    /// yet.
     pub(super) fn new(length: usize) -> Self {
         Self { length, parts: Parts::new(length), values: Vec::new() }
     }
 
-    /// Decodes a part into its place while the next one is on its way.
-    /// This runs off the threads that all sessions share: a large part takes a while.
+    /// Decodes a part into its place. The decoding runs on a blocking thread, because a large part would
+    /// delay the threads that all sessions share.
     ///
     /// # Errors
-    /// The error is for the worker alone, whose session then ends.
+    /// The part is invalid. The error ends this worker's session only.
     pub(super) async fn add(&mut self, PushPart { first, length, code }: PushPart) -> Result<(), Status> {
         let range = self.parts.add(first, length).map_err(|error| refusal(&error))?;
         let (mut values, all) = (std::mem::take(&mut self.values), self.length);
@@ -45,25 +46,25 @@ impl Assembly {
         Ok(())
     }
 
-    /// Takes the gradient that the parts make up.
+    /// Returns the gradient that consists of the parts.
     ///
     /// # Errors
-    /// As [`add`](Self::add).
+    /// Some parts are missing. The error ends this worker's session only.
     pub(super) fn take(&mut self) -> Result<Vec<f32>, Status> {
         self.parts.check_whole().map_err(|error| refusal(&error))?;
         self.parts.clear();
         Ok(std::mem::take(&mut self.values))
     }
 
-    /// Drops the parts: there will be no gradient of them.
+    /// Drops the parts of an unfinished gradient.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.length);
     }
 
-    /// Checks that a gradient may come that does not consist of the parts.
+    /// Checks that no parts have arrived, before a whole gradient is accepted.
     ///
     /// # Errors
-    /// As [`add`](Self::add).
+    /// Some parts have arrived. The error ends this worker's session only.
     pub(super) fn check_empty(&self) -> Result<(), Status> {
         if self.parts.is_empty() { Ok(()) } else { Err(refusal(&PartError::Open)) }
     }

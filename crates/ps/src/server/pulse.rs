@@ -1,6 +1,6 @@
-//! Detects that the server has stood still.
+//! Detects standstills of the server process.
 //!
-//! A job must know this before it concludes that a worker has left.
+//! A job must know about a standstill before it concludes that a worker has left.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tributary_transport::{Standstill, StandstillDetector};
 
-/// Between two beats.
+/// The interval between two heartbeats.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// The beats of the runtime that talks with the workers.
+/// The heartbeats of the runtime that communicates with the workers.
 #[derive(Debug)]
 pub(super) struct Pulse(Mutex<StandstillDetector>);
 
 impl Pulse {
-    /// The pulse of a server that starts.
+    /// Creates the detector of a server that starts.
     ///
-    /// After `standstill` without a beat, workers may have closed their connections.
+    /// After `standstill` without a heartbeat, workers may have closed their connections.
     pub(super) fn new(standstill: Duration) -> Self {
         Self(Mutex::new(StandstillDetector::new(standstill, Instant::now())))
     }
 
-    /// Beats until this is dropped.
+    /// Records a heartbeat every second until the future is dropped.
     pub(super) async fn beat(&self) {
         let mut beats = interval(BEAT);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -33,7 +33,8 @@ impl Pulse {
         }
     }
 
-    /// The last standstill, known even to who is the first to run after it.
+    /// Returns the last standstill. It is known at once after a standstill, even if the heartbeat task has
+    /// not run yet.
     pub(super) fn standstill(&self) -> Option<Standstill> {
         self.detector().standstill(Instant::now())
     }

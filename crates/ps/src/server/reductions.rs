@@ -1,4 +1,5 @@
-//! A job's side of the fabric: it makes the reductions that the job requests, and returns their events.
+//! The interface of a job to the fabric: creates the reductions that the job requests, and forwards
+//! their events.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Sender;
@@ -10,7 +11,8 @@ use super::group_fabric::{GroupFabric, GroupRequest, Reduction};
 /// The open reductions.
 pub(super) struct Reductions {
     fabric: Arc<dyn GroupFabric>,
-    /// The commands of the job's own thread; weak, so that the thread ends when the server does.
+    /// The command channel of the job's own thread. The reference is weak, so that the thread can end with
+    /// the server.
     commands: Weak<Sender<Command>>,
     open: BTreeMap<u64, Box<dyn Reduction>>,
 }

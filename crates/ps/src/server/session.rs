@@ -1,4 +1,4 @@
-//! One worker's stream: messages are checked here, so that a job gets only what it can use.
+//! One worker's stream. The session checks all messages, so that a job gets only valid ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ use super::steps;
 use crate::policy::Worker;
 use crate::values;
 
-/// Messages that may wait for a worker: a step, the reason of an end, and what concerns its group.
-/// A worker that lets more wait does not read.
+/// The number of messages that may be queued for a worker: a step, the reason of an end, and messages
+/// about its group. If more are queued, the worker is not draining its stream.
 const REPLIES: usize = 64;
-/// Time that a worker may take to introduce itself, with its initial parameters.
+/// Time that a worker may take to send its first message, with its initial parameters.
 const HELLO_PATIENCE: Duration = Duration::from_secs(120);
 /// The longest name of a host, in bytes.
 const HOST_LEN: usize = 255;
@@ -67,7 +67,7 @@ impl ParameterServer for Service {
         &self,
         request: Request<Streaming<WorkerMessage>>,
     ) -> Result<Response<Self::TrainStream>, Status> {
-        // Before any of its messages is read.
+        // The credentials are checked before any message is read.
         let (name, job) = find(&self.jobs, JobCredentials::read(request.metadata()).as_ref())?;
         let (replies, receiver) = mpsc::channel(REPLIES);
         let session = Session {
@@ -90,7 +90,7 @@ impl ParameterServer for Service {
 struct Session {
     name: String,
     job: Arc<Served>,
-    /// The names in the worker's certificate; `None`: the connection is plain text.
+    /// The names in the worker's certificate; `None` for a plain-text connection.
     names: Option<Names>,
     number: u64,
     messages: Streaming<WorkerMessage>,
@@ -115,7 +115,7 @@ impl Session {
         job.holders.give_back(worker, session);
         if let Err(status) = &end {
             let reason = status.message();
-            // A worker that ends well breaks its connection off, too.
+            // A worker that ends normally closes its connection abruptly, too.
             if std::error::Error::source(status).is_some() {
                 tracing::debug!(job = self.name, worker, reason, "a worker's connection has ended");
             } else {
@@ -134,7 +134,8 @@ impl Session {
         replies: mpsc::Sender<Result<ServerMessage, Status>>,
     ) -> Result<(), Status> {
         let (session, host) = (self.number, Some(hello.host).filter(|host| !host.is_empty()));
-        // By the worker, not by the session: then they do not depend on who joins first.
+        // The seed depends on the worker and not on the session, so that results do not depend on the order
+        // of joining.
         let seed = u64::from(worker) << 32 | (hello.first & u64::from(u32::MAX));
         let replies = steps::encoded(steps::codec(&hello.parameters_codec)?, seed, replies);
         let (first, settings) = (hello.first, hello.settings);
@@ -182,14 +183,14 @@ impl Session {
             };
             send(job, command)?;
             if done.await.is_err() {
-                // The job has ended it, and has told the worker why.
+                // The job has ended the session, and has sent the reason to the worker.
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    /// Checks that the worker may take part in reductions in its host's name.
+    /// Checks that the worker may take part in reductions as the host that it names.
     fn check_host(&self, hello: &Hello) -> Result<(), Status> {
         match &self.names {
             Some(names) if !hello.host.is_empty() => names.check_host(&hello.host).map_err(|error| {
@@ -200,7 +201,7 @@ impl Session {
         }
     }
 
-    /// The next message; `None`: the worker has ended the stream.
+    /// Returns the next message; `None` if the worker has ended the stream.
     async fn next(&mut self) -> Result<Option<Message>, Status> {
         let Some(message) = self.messages.message().await? else { return Ok(None) };
         match message.message {
@@ -210,7 +211,7 @@ impl Session {
     }
 }
 
-/// The job in which a worker may take part. A refused worker does not learn why.
+/// Returns the job in which a worker may take part. A refused worker does not learn the reason.
 fn find(
     jobs: &BTreeMap<String, Arc<Served>>,
     credentials: Option<&JobCredentials>,
@@ -269,8 +270,8 @@ fn check(spec: &JobSpec, hello: &Hello) -> Result<(Worker, Vec<f32>), Status> {
     Ok((worker, initial))
 }
 
-/// Decodes a gradient; an error is for its worker alone.
-/// This runs off the threads that all sessions share: a large gradient takes a while.
+/// Decodes a gradient; an error ends only this worker's session. The decoding runs on a blocking
+/// thread, because a large gradient would delay the threads that all sessions share.
 async fn decode(push: Push, length: usize) -> Result<Gradient, Status> {
     let Push { iteration, updates: pulled, code } = push;
     let decoded = tokio::task::spawn_blocking(move || tributary_codec::decode(&code, length)).await;

@@ -1,4 +1,4 @@
-//! The settings of a job: its policy, its optimiser, its limits.
+//! The settings of a job: its policy, its optimiser and its limits.
 
 use std::num::{NonZeroU16, NonZeroU64};
 use std::time::Duration;
@@ -13,19 +13,19 @@ use crate::policy::{A2s, Asp, Bsp, Dssp, Policy, Spread, Ssp, SyncSwitch};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyKind {
-    /// [`Bsp`]
+    /// The policy [`Bsp`].
     Bsp,
-    /// [`Asp`]
+    /// The policy [`Asp`].
     Asp,
-    /// [`Ssp`]
+    /// The policy [`Ssp`].
     Ssp,
-    /// [`Dssp`]
+    /// The policy [`Dssp`].
     Dssp,
-    /// [`SyncSwitch`]
+    /// The policy [`SyncSwitch`].
     SyncSwitch,
-    /// [`A2s`]
+    /// The policy [`A2s`].
     A2s,
-    /// [`A2s`], with the lead counted since the last ranking
+    /// The policy [`A2s`], with the lead counted since the last ranking.
     A2sRecent,
 }
 
@@ -33,31 +33,31 @@ pub enum PolicyKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct JobSpec {
-    /// The job's name: letters, digits, '-', '_' and '.', as in its checkpoint's file name.
+    /// The job's name: letters, digits, '-', '_' and '.'. It is part of the name of the checkpoint file.
     pub name: String,
-    /// The number of its workers. Training starts when all are present.
+    /// The number of the job's workers. Training starts when all are present.
     pub workers: NonZeroU16,
-    /// When gradients are used, and when workers continue.
+    /// The rule by which gradients are used and workers continue.
     pub policy: PolicyKind,
-    /// Number of iterations that a worker may be ahead of the slowest under SSP; under
-    /// DSSP, without credit.
+    /// Number of iterations that a worker may be ahead of the slowest worker under SSP, or without credit
+    /// under DSSP.
     #[serde(default = "default_bound")]
     pub bound: u64,
-    /// Number of iterations that it may be ahead with credit under DSSP: at least `bound`,
-    /// and at most 1,000 more.
+    /// Number of iterations that a worker with credit may be ahead under DSSP: at least `bound`, and at
+    /// most 1,000 more.
     #[serde(default = "default_most_bound")]
     pub most_bound: u64,
-    /// Number of epochs of the slowest worker that are synchronous, under Sync-Switch.
+    /// Number of synchronous epochs of the slowest worker under Sync-Switch.
     #[serde(default = "default_switch_epochs")]
     pub switch_epochs: u64,
-    /// Number of gradients that may arrive while the synchronous group waits, under A2S.
+    /// Number of gradients that may arrive while the synchronous group waits under A2S.
     #[serde(default = "default_slack")]
     pub slack: u64,
     /// Iterations of one worker that make an epoch.
     pub epoch_iterations: NonZeroU64,
     /// The learning rate before any worker has finished an epoch; above 0.
     pub learning_rate: f32,
-    /// The learning rate is multiplied by this in each epoch of the slowest worker; above 0, at most 1.
+    /// The factor of the learning rate in each epoch of the slowest worker; above 0, at most 1.
     #[serde(default = "default_decay")]
     pub decay: f32,
     /// Rule by which a gradient changes the parameters.
@@ -69,19 +69,21 @@ pub struct JobSpec {
     /// Updates between two checkpoints.
     #[serde(default = "default_checkpoint_updates")]
     pub checkpoint_updates: NonZeroU64,
-    /// Time to wait for all workers after the first one, in seconds, before training starts
-    /// without the missing ones.
+    /// Time in seconds after the first worker has joined, at which training starts without the missing
+    /// workers.
     #[serde(default = "default_gather_seconds")]
     pub gather_seconds: u64,
 }
 
-/// The most parameters that fit into one gRPC message, whose length has 32 bits, with some room.
+/// The most parameters that fit into one gRPC message, with some reserve. The length of a message has
+/// 32 bits.
 const MOST_PARAMETERS: u64 = 500_000_000;
 
-/// The most credit: DSSP tries each possible credit whenever it gives one.
+/// The most credit. DSSP evaluates each possible credit whenever it grants one, so the number must be
+/// limited.
 const MOST_CREDIT: u64 = 1_000;
 
-/// The longest time to wait for workers, a year: a time that a clock can still tell.
+/// The longest time to wait for workers: one year, which every clock can represent.
 const MOST_GATHER_SECONDS: u64 = 365 * 24 * 3600;
 
 fn default_bound() -> u64 {
@@ -116,10 +118,10 @@ fn default_gather_seconds() -> u64 {
     30
 }
 
-/// Why settings are invalid.
+/// An error in the settings.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SpecError {
-    /// The name cannot be part of a file name.
+    /// The name cannot be used in a file name.
     #[error("{0:?} is no name for a job: use 1 to 64 letters, digits, '-', '_' and '.', and no '.' in front")]
     Name(String),
     /// A number is out of range.
@@ -129,9 +131,9 @@ pub enum SpecError {
         job: String,
         /// The setting's name.
         key: &'static str,
-        /// Its value.
+        /// The setting's value.
         value: f64,
-        /// Its range.
+        /// The setting's valid range.
         rule: &'static str,
     },
     /// The optimiser's constants are invalid.
@@ -139,7 +141,7 @@ pub enum SpecError {
     Optimizer {
         /// The job's name.
         job: String,
-        /// The problem with the optimizer.
+        /// The error in the constants.
         error: OptimizerError,
     },
 }
@@ -148,7 +150,7 @@ impl JobSpec {
     /// The default factor of the learning rate in each epoch of the slowest worker.
     pub const DEFAULT_DECAY: f32 = 0.99;
 
-    /// A job with defaults for all other settings.
+    /// Creates a job with defaults for all other settings.
     pub fn new(
         name: impl Into<String>,
         workers: NonZeroU16,
@@ -174,7 +176,7 @@ impl JobSpec {
         }
     }
 
-    /// Checks everything that the types leave open.
+    /// Checks everything that the types do not guarantee.
     ///
     /// # Errors
     /// [`SpecError`] names the setting.
@@ -206,7 +208,7 @@ impl JobSpec {
         Ok(())
     }
 
-    /// A checksum of everything that determines the training.
+    /// Returns a checksum of the settings that determine the training.
     pub(super) fn checksum(&self) -> u32 {
         let training = Self {
             checkpoint_updates: default_checkpoint_updates(),
@@ -214,7 +216,7 @@ impl JobSpec {
             max_parameters: default_max_parameters(),
             ..self.clone()
         };
-        // Numbers and names can always be written.
+        // Serialization of numbers and strings does not fail.
         postcard::to_stdvec(&training).map_or(0, |bytes| crc32fast::hash(&bytes))
     }
 
@@ -231,7 +233,7 @@ impl JobSpec {
         }
     }
 
-    /// The learning rate when the slowest worker has finished `epochs` epochs.
+    /// Returns the learning rate after the slowest worker has finished `epochs` epochs.
     pub(super) fn rate(&self, epochs: u64) -> f32 {
         let epochs = i32::try_from(epochs).unwrap_or(i32::MAX);
         (f64::from(self.learning_rate) * f64::from(self.decay).powi(epochs)) as f32

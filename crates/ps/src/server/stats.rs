@@ -12,7 +12,7 @@ pub struct JobStats {
     pub updates: u64,
     /// Epochs that every worker has finished.
     pub epoch: u64,
-    /// The synchronous group.
+    /// The workers of the synchronous group.
     pub group: BTreeSet<Worker>,
     /// All workers that were ever connected.
     pub workers: BTreeMap<Worker, WorkerStats>,
@@ -20,15 +20,15 @@ pub struct JobStats {
     pub checkpoints: u64,
     /// Checkpoints that could not be written.
     pub checkpoint_failures: u64,
-    /// Updates by a sum that the fabric has made.
+    /// Updates that used a sum from the fabric.
     pub fabric_rounds: u64,
-    /// Contributions of zeros to such sums, requested from workers whose gradients were late.
+    /// Contributions of zeros to the fabric's sums, requested from workers whose gradients were late.
     pub fabric_zeros: u64,
-    /// Updates that were to use such a sum, but whose gradients came over TCP in the end.
+    /// Updates that waited for a sum of the fabric, but whose gradients came over TCP in the end.
     pub fabric_fallbacks: u64,
     /// True if some parameter is infinite or not a number.
     pub diverged: bool,
-    /// Messages that could not be used; each has ended its worker's session.
+    /// Invalid messages; each has ended the session of its worker.
     pub refused: u64,
 }
 
@@ -37,13 +37,14 @@ pub struct JobStats {
 pub struct WorkerStats {
     /// True if the worker is connected.
     pub connected: bool,
-    /// Its gradients that were used.
+    /// The number of the worker's gradients that were used.
     pub gradients: u64,
-    /// The sum, over its gradients, of the updates between pull and use.
+    /// The number of updates between the pull and the use of a gradient, summed over the worker's
+    /// gradients.
     pub staleness: u64,
-    /// Time that it has waited here to be released.
+    /// Time that the worker has waited at this server for its release.
     pub idle: Duration,
-    /// Time that it has computed and communicated: the rest.
+    /// Time that the worker has computed and communicated: the rest of the time.
     pub busy: Duration,
 }
 
@@ -52,19 +53,19 @@ impl JobStats {
         self.workers.entry(worker).or_default()
     }
 
-    /// Counts a gradient that was used `staleness` updates after its parameters.
+    /// Counts a gradient that was used `staleness` updates after the worker got its parameters.
     pub(super) fn used(&mut self, worker: Worker, staleness: u64) {
         let stats = self.worker(worker);
         stats.gradients += 1;
         stats.staleness += staleness;
     }
 
-    /// The number of all workers' gradients that were used.
+    /// Returns the number of all workers' gradients that were used.
     pub fn gradients(&self) -> u64 {
         self.workers.values().map(|worker| worker.gradients).sum()
     }
 
-    /// The mean number of updates between a worker's pull and the use of its gradient.
+    /// Returns the mean number of updates between a worker's pull and the use of its gradient.
     pub fn staleness(&self) -> f64 {
         let total: u64 = self.workers.values().map(|worker| worker.staleness).sum();
         total as f64 / self.gradients().max(1) as f64

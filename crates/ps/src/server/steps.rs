@@ -1,4 +1,4 @@
-//! A session's messages to its worker, with encoded parameters if the worker has requested that.
+//! A session's messages to its worker. Parameters are encoded if the worker has requested a codec.
 
 use tokio::sync::mpsc;
 use tonic::Status;
@@ -9,8 +9,8 @@ use tributary_codec::Kind;
 use crate::changes::{Change, Sent};
 use crate::values;
 
-/// Messages that may wait to be encoded.
-/// No step follows the first one, since a worker has one at a time.
+/// The number of messages that may wait to be encoded. Only one of them is a step, because a worker has
+/// one step at a time.
 const WAITING: usize = 8;
 
 type Reply = Result<ServerMessage, Status>;
@@ -32,8 +32,8 @@ pub(super) fn codec(name: &str) -> Result<Kind, Status> {
     Ok(kind)
 }
 
-/// The channel for a job's answers to a session, which go to `replies`, through a codec if there is
-/// one. Ends with either end.
+/// Returns a channel for a job's messages to a session. A task encodes the parameters and forwards the
+/// messages to `replies`. The task ends when either side is closed.
 pub(super) fn encoded(kind: Kind, seed: u64, replies: mpsc::Sender<Reply>) -> mpsc::Sender<Reply> {
     if kind == Kind::None {
         return replies;
@@ -44,7 +44,8 @@ pub(super) fn encoded(kind: Kind, seed: u64, replies: mpsc::Sender<Reply>) -> mp
         while let Some(reply) = receiver.recv().await {
             let reply = match reply {
                 Ok(ServerMessage { message: Some(Message::Step(step)) }) => {
-                    // This runs off the threads that all sessions share: a large model takes a while.
+                    // The encoding runs on a blocking thread, because a large model would delay the threads
+                    // that all sessions share.
                     let encoded = tokio::task::spawn_blocking(move || {
                         let step = encode(&mut sent, step);
                         (sent, step)
@@ -64,7 +65,7 @@ pub(super) fn encoded(kind: Kind, seed: u64, replies: mpsc::Sender<Reply>) -> mp
 }
 
 fn encode(sent: &mut Sent, step: Step) -> Step {
-    // The job has encoded them, so they are valid.
+    // The job has serialized the parameters, so the bytes are valid.
     let parameters = values::decode(&step.parameters).unwrap_or_default();
     match sent.next(parameters) {
         Change::Whole(_) => step,

@@ -1,14 +1,14 @@
-//! Weights in the form in which the fabric carries them.
+//! Weights in the fabric's format.
 
 use crate::policy::{WeightedGradient, Worker};
 
-/// The largest weight of a contribution.
-/// The bits of the sum of all weights are lost from the fabric's 30 bits for a value.
+/// The largest weight of a contribution. The bits of the sum of all weights reduce the fabric's 30 bits
+/// for a value.
 pub(super) const MOST: u64 = 256;
 
-/// Scales parts so that weights are at most [`MOST`]: unchanged if they are already, otherwise w =
-/// max(1, round(`MOST` · it / max it)). Rounding is off by at most half a unit of the largest weight's `MOST`: a share
-/// changes by less than 0.4 % of the largest one.
+/// Scales weights so that they are at most [`MOST`]. Weights that are small enough stay unchanged;
+/// otherwise w = max(1, round(`MOST` · w / max w)). Rounding changes a weight by at most half a unit.
+/// So a share changes by less than 0.4 % of the largest share.
 pub(super) fn scale(parts: &[WeightedGradient]) -> Vec<WeightedGradient> {
     let most = parts.iter().map(|part| part.weight).max().unwrap_or(0);
     if most <= MOST {
@@ -21,7 +21,7 @@ pub(super) fn scale(parts: &[WeightedGradient]) -> Vec<WeightedGradient> {
     parts.iter().map(|part| WeightedGradient { weight: scaled(part.weight), ..*part }).collect()
 }
 
-/// The weight that a worker is granted in a round; `None` if a packet cannot carry it.
+/// Returns the weight that a worker is granted in a round; `None` if a packet cannot carry it.
 pub(super) fn grant(part: &WeightedGradient) -> Option<(Worker, u32)> {
     Some((part.worker, u32::try_from(part.weight).ok().filter(|weight| *weight > 0)?))
 }

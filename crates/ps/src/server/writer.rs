@@ -1,4 +1,4 @@
-//! A thread that writes checkpoints, as the disk is slow and training should not wait for it.
+//! A thread that writes checkpoints, so that training does not wait for the disk.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use super::stats::JobStats;
 /// Writes one job's checkpoints.
 pub(super) struct Writer {
     snapshots: Sender<Snapshot>,
-    /// True if a snapshot is on its way to the disk.
+    /// True while a snapshot is being written.
     busy: Arc<AtomicBool>,
-    /// Ends with whether the last snapshot was written.
+    /// The thread. It returns true if the last snapshot was written.
     thread: JoinHandle<bool>,
 }
 
 impl Writer {
     /// Starts the thread.
     ///
-    /// The thread counts the checkpoints that it has written, and the writes that failed. At the end it tries the last
-    /// failed write again, unless it has written a later checkpoint.
+    /// The thread counts its successful and failed writes. At the end it repeats the last failed write,
+    /// unless a later checkpoint was written.
     pub(super) fn start(file: PathBuf, stats: Arc<Mutex<JobStats>>) -> std::io::Result<Self> {
         let (snapshots, receiver) = mpsc::channel::<Snapshot>();
         let busy = Arc::new(AtomicBool::new(false));
@@ -58,14 +58,14 @@ impl Writer {
         self.busy.load(Ordering::Acquire)
     }
 
-    /// Writes a snapshot after the last one.
+    /// Queues a snapshot behind the previous one.
     pub(super) fn write(&self, snapshot: Snapshot) {
         self.busy.store(true, Ordering::Release);
-        // The thread ends only when this is dropped.
+        // The thread ends only when this writer is dropped.
         let _ = self.snapshots.send(snapshot);
     }
 
-    /// Waits until everything is written. Returns whether the last snapshot was.
+    /// Waits until all snapshots are written. Returns true if the last one was.
     pub(super) fn finish(self) -> bool {
         drop(self.snapshots);
         self.thread.join().unwrap_or(false)

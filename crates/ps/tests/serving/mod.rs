@@ -1,4 +1,4 @@
-//! A server over real TCP, its clients, and a worker that may send anything.
+//! A server over TCP, its clients, and a worker that can send any message.
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
@@ -21,7 +21,7 @@ use tributary_transport::Remote;
 
 pub(crate) const PARAMETERS: usize = 10;
 
-/// A server with one job, which ends when this is dropped.
+/// A server with one job. Dropping this value stops it.
 pub(crate) struct Running {
     pub(crate) remote: Remote,
     pub(crate) view: View,
@@ -53,7 +53,7 @@ impl Running {
         Self { remote: Remote::parameter_server(&address, None).unwrap(), view, stop, serving }
     }
 
-    /// Stops it as SIGTERM does.
+    /// Stops the server in the same way as SIGTERM.
     pub(crate) async fn stop(self) -> Result<(), ServerError> {
         self.stop.send(()).unwrap();
         self.serving.await.unwrap()
@@ -69,7 +69,7 @@ impl Running {
         self.raw_with(Some(credentials)).await.unwrap()
     }
 
-    /// A worker that shows this credentials.
+    /// Returns a worker that uses these credentials.
     pub(crate) async fn raw_with(&self, credentials: Option<JobCredentials>) -> Result<Raw, Status> {
         let mut client = ParameterServerClient::<Channel>::new(self.remote.connect().await.unwrap());
         let (messages, receiver) = mpsc::channel(8);
@@ -83,7 +83,7 @@ impl Running {
     }
 }
 
-/// A worker that may send anything.
+/// A worker that can send any message.
 pub(crate) struct Raw {
     messages: mpsc::Sender<WorkerMessage>,
     pub(crate) steps: Streaming<ServerMessage>,

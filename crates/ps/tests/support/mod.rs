@@ -1,4 +1,4 @@
-//! Workers of different speeds on a virtual clock, in front of one policy.
+//! Workers with different speeds on a virtual clock, which use one policy.
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
@@ -11,7 +11,7 @@ use tributary_ps::policy::{
     A2s, Action, Asp, Bsp, Dssp, Policy, Spread, Ssp, SyncSwitch, WeightedGradient, Worker,
 };
 
-/// Every policy with its defaults.
+/// Returns every policy with its defaults.
 pub(crate) fn policies(epoch_iterations: u64) -> Vec<Box<dyn Policy>> {
     let epoch = NonZeroU64::new(epoch_iterations).unwrap();
     vec![
@@ -25,12 +25,12 @@ pub(crate) fn policies(epoch_iterations: u64) -> Vec<Box<dyn Policy>> {
     ]
 }
 
-/// Workers that each compute for their step time, and the set of those that wait.
+/// A virtual clock: workers that compute for their step time, and the set of waiting workers.
 pub(crate) struct Clock {
     pub(crate) now: u64,
     start: Instant,
     step_times: Vec<u64>,
-    /// The time when each computing worker's gradient arrives.
+    /// The time at which each computing worker's gradient will arrive.
     computing: BinaryHeap<Reverse<(u64, Worker)>>,
     /// Workers whose gradients are at the server.
     pub(crate) waiting: BTreeSet<Worker>,
@@ -47,7 +47,7 @@ impl Clock {
         }
     }
 
-    /// A worker gets parameters, and computes.
+    /// Lets a worker compute with new parameters.
     pub(crate) fn release(&mut self, worker: Worker) {
         self.waiting.remove(&worker);
         self.computing.push(Reverse((self.now + self.step_times[usize::from(worker)], worker)));
@@ -61,12 +61,12 @@ impl Clock {
         Some(worker)
     }
 
-    /// The time as policies get it: one unit is a millisecond.
+    /// Returns the time for policies; one unit is a millisecond.
     pub(crate) fn instant(&self) -> Instant {
         self.start + Duration::from_millis(self.now)
     }
 
-    /// Removes a worker, whatever it is doing.
+    /// Removes a computing or waiting worker.
     pub(crate) fn remove(&mut self, worker: Worker) {
         self.waiting.remove(&worker);
         self.computing.retain(|Reverse((_, other))| *other != worker);
@@ -77,10 +77,11 @@ impl Clock {
     }
 }
 
-/// Record of each gradient's way through a policy, by worker and iteration, checked at each action.
+/// A record of each gradient's path through a policy, by worker and iteration. It is checked at each
+/// action.
 pub(crate) struct Ledger {
-    /// Numbers of gradients that each worker has handed in, and that were applied
-    /// or, when it left, dropped.
+    /// For each worker, the number of gradients that arrived, and below, the number that were applied or,
+    /// when the worker left, dropped.
     pub(crate) arrived: BTreeMap<Worker, u64>,
     pub(crate) settled: BTreeMap<Worker, u64>,
     pub(crate) updates: Vec<Vec<WeightedGradient>>,
@@ -91,7 +92,7 @@ impl Ledger {
         Self { arrived: BTreeMap::new(), settled: BTreeMap::new(), updates: Vec::new() }
     }
 
-    /// Carries out the actions, and panics at any that must never happen.
+    /// Carries out the actions, and panics if one is not allowed.
     pub(crate) fn settle(&mut self, actions: &[Action], clock: &mut Clock) {
         for action in actions {
             match action {
@@ -113,7 +114,7 @@ impl Ledger {
         }
     }
 
-    /// The number of a worker's gradients that were neither applied nor dropped.
+    /// Returns the number of a worker's gradients that were neither applied nor dropped.
     pub(crate) fn open(&self, worker: Worker) -> u64 {
         let count = |map: &BTreeMap<Worker, u64>| map.get(&worker).copied().unwrap_or(0);
         count(&self.arrived) - count(&self.settled)

@@ -1,4 +1,4 @@
-//! Commands for users: each command requests, shows or changes something, and ends.
+//! Commands for users. Each command makes a request, shows or changes a state, and ends.
 
 pub(crate) mod allreduce;
 pub(crate) mod certs;

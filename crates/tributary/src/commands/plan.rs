@@ -1,4 +1,4 @@
-//! `tributary plan`: a job's tree on a topology, before anything runs.
+//! `tributary plan`: plans a job's tree on a topology, without a running fabric.
 
 use std::path::PathBuf;
 
@@ -52,11 +52,11 @@ pub(crate) struct PlanArgs {
     plot: Option<PictureFile>,
 }
 
-/// Plans the job and prints what was requested.
+/// Plans the job and prints the requested results.
 ///
 /// # Errors
-/// The topology is wrong (file and line are named), the job does not fit it, or the picture cannot be
-/// written.
+/// The topology is invalid (the error names the file and the line), the job does not fit it, or the
+/// picture cannot be written.
 pub(crate) fn run(args: &PlanArgs) -> Result<()> {
     let topology =
         load_topology(args.topology.as_ref().or(args.topology_option.as_ref()).map(PathBuf::as_path))?;

@@ -1,4 +1,4 @@
-//! `tributary topology`: a network as its file describes it, with everything that the file leaves out.
+//! `tributary topology`: shows a network with all values that its file leaves out.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ pub(crate) struct TopologyArgs {
     rate: String,
 }
 
-/// Parses a rate as a topology file writes it.
+/// Parses a rate in the format of a topology file.
 fn link_rate(text: &str) -> Result<String, String> {
     match parse_rate(text) {
         Some(rate) if rate > 0 => Ok(format_rate(rate)),
@@ -56,9 +56,9 @@ fn link_rate(text: &str) -> Result<String, String> {
 struct Network<'a> {
     name: &'a str,
     description: &'a str,
-    /// In the order of the file.
+    /// The nodes in the order of the file.
     nodes: Vec<Node<'a>>,
-    /// In the order of the file.
+    /// The links in the order of the file.
     links: Vec<Link<'a>>,
 }
 
@@ -78,10 +78,11 @@ struct Node<'a> {
 enum Kind {
     Switch {
         programmable: bool,
-        /// As many slots as the file gives it; missing: as many as its program has.
+        /// The number of slots, if the file gives one. Otherwise the switch has the number of slots of its
+        /// program.
         #[serde(skip_serializing_if = "Option::is_none")]
         slots: Option<u32>,
-        /// Where its P4Runtime server listens, if the file says so.
+        /// The address of the switch's P4Runtime server, if the file gives one.
         #[serde(skip_serializing_if = "Option::is_none")]
         p4runtime: Option<String>,
     },
@@ -89,7 +90,7 @@ enum Kind {
         role: Option<Role>,
         mac: String,
         ip: Ipv4Addr,
-        /// Prefix length of the subnet that all hosts share.
+        /// Prefix length of the subnet to which all hosts belong.
         prefix_bits: u8,
     },
 }
@@ -100,7 +101,7 @@ struct Link<'a> {
     ends: [LinkEnd<'a>; 2],
     /// Rate of each direction, in bit/s.
     rate: u64,
-    /// The longest IPv4 packet that it carries, in bytes.
+    /// The longest IPv4 packet that the link carries, in bytes.
     mtu: u16,
     /// The link's present load, in bit/s: from the first end to the second, and back.
     load: [u64; 2],
@@ -115,7 +116,8 @@ struct LinkEnd<'a> {
 /// Prints the network.
 ///
 /// # Errors
-/// The topology is wrong (the error names file and line), or a fat tree of this size does not exist.
+/// The topology is invalid (the error names the file and the line), or a fat tree of this size does not
+/// exist.
 pub(crate) fn run(args: &TopologyArgs) -> Result<()> {
     let text = match args.fat_tree {
         Some(ports) => fat_tree(ports, args.workers)?.to_toml(&args.rate),
@@ -218,7 +220,7 @@ impl<'a> Node<'a> {
 }
 
 impl Kind {
-    /// The node's kind, IP address and MAC address, as text for users.
+    /// Returns the node's kind, IP address and MAC address, as text for users.
     fn texts(&self) -> (String, String, String) {
         match self {
             Self::Switch { programmable: false, .. } => {
@@ -239,7 +241,7 @@ impl Kind {
         }
     }
 
-    /// Where a switch's P4Runtime server listens, if the file says so.
+    /// Returns the address of a switch's P4Runtime server, if the file gives one.
     fn p4runtime(&self) -> Option<&str> {
         match self {
             Self::Switch { p4runtime, .. } => p4runtime.as_deref(),

@@ -24,10 +24,10 @@ use crate::options::remote::DEFAULT_CONTROLLER;
 use crate::options::tls::ControllerTlsArgs;
 use crate::options::topology;
 
-/// A switch counts as away when one request takes longer than this.
+/// The longest time for one request to a switch. After that, the switch counts as unreachable.
 const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
 
-/// The states that a job can be in.
+/// All states of a job.
 const JOB_STATES: [v1::JobState; 6] = [
     v1::JobState::Queued,
     v1::JobState::Created,
@@ -37,7 +37,8 @@ const JOB_STATES: [v1::JobState; 6] = [
     v1::JobState::Failed,
 ];
 
-/// Why switches forward gradients without aggregating them, as metrics call it.
+/// The reasons for which switches forward gradients without aggregating them, with their names in
+/// metrics.
 const FALLBACK_CAUSES: [(v1::FallbackCause, &str); 4] = [
     (v1::FallbackCause::AskedFor, "asked-for"),
     (v1::FallbackCause::PlainSwitch, "plain-switch"),
@@ -116,10 +117,10 @@ impl service::Settings for Settings {
     }
 }
 
-/// Runs the controller until it is stopped.
+/// Runs the controller until a signal stops it.
 ///
 /// # Errors
-/// Wrong settings, or a port that is taken.
+/// Settings are wrong, or a port is in use.
 pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
     service::run(args, work)
 }
@@ -151,7 +152,8 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     };
     let controller = tokio::select! {
         started = Controller::start(config) => started?,
-        // Nothing was served yet; the next controller finds what was written to the switches, and uses it.
+        // No request was served yet. The next controller reads the entries that this one has written to the
+        // switches, and uses them.
         () = stop.requested() => return Ok(()),
     };
     let observer = controller.observer();
@@ -171,7 +173,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     controller.shutdown().await.context("some tables of jobs stay until the next controller withdraws them")
 }
 
-/// Applies the changes of the topology file that can be applied, and logs which were.
+/// Applies the changes of the topology file that a running controller can apply, and logs them.
 fn reload_topology(controller: &RunningController, newer: Result<Topology>) {
     let newer = match newer {
         Ok(newer) => newer,
@@ -187,7 +189,7 @@ fn reload_topology(controller: &RunningController, newer: Result<Topology>) {
     tracing::info!(taken = taken.len(), refused = refused.len(), "the topology was read again");
 }
 
-/// Collects the jobs by state, the slots they hold, and the switches' counters.
+/// Collects the number of jobs by state, the slots that they own, and the switches' counters.
 async fn collect(observer: Observer) -> Page {
     let mut page = Page::default();
     let (jobs, switches) = (observer.jobs(), observer.switches());
@@ -218,7 +220,7 @@ async fn collect(observer: Observer) -> Page {
     for counters in observer.counters().await {
         let switch = &counters.name;
         up.push((labels([("switch", switch)]), if counters.unreachable.is_none() { 1.0 } else { 0.0 }));
-        // Old counters are not a sample of now.
+        // The counters of an unreachable switch are old, so they are left out.
         if counters.unreachable.is_some() {
             continue;
         }
@@ -239,7 +241,7 @@ async fn collect(observer: Observer) -> Page {
 }
 
 /// Returns the number of switches that forward a running job's gradients without aggregating them, by
-/// job and cause. A job without fallbacks has samples, too: 0.
+/// job and cause. A job without such switches has samples with the value 0.
 fn fallbacks(jobs: &[v1::Job]) -> Vec<(Labels, f64)> {
     let running = jobs.iter().filter(|job| job.state() == v1::JobState::Running);
     let of_job = |job: &v1::Job| {
@@ -249,11 +251,14 @@ fn fallbacks(jobs: &[v1::Job]) -> Vec<(Labels, f64)> {
     running.flat_map(of_job).collect()
 }
 
-/// The addresses by the switch's name; each switch may be given once.
+/// Returns the switches' addresses by name.
+///
+/// # Errors
+/// A switch is given twice.
 fn addresses(topology: &Topology, given: &[SwitchAt]) -> Result<BTreeMap<String, SwitchAddress>> {
     let mut addresses = BTreeMap::new();
     for switch in given {
-        // If the topology does not have the name, the controller refuses it.
+        // The controller refuses a name that is not in the topology, so the id 0 has no effect.
         let node = topology.switches().find(|(_, node, _)| node.name == switch.name);
         let node_id = node.map_or(0, |(_, node, _)| node.id.get().into());
         if addresses.insert(switch.name.clone(), switch.address(node_id)).is_some() {

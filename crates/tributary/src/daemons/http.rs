@@ -1,6 +1,7 @@
 //! HTTP for browsers and for Prometheus.
-//! Any client that reaches the address may connect. So the number of connections is limited, and so is the time that a
-//! connection stays open without a request.
+//!
+//! Any client that reaches the address may connect. So the number of connections is limited, and so is
+//! the time that a connection stays open without a request.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,15 +21,15 @@ use tokio::time::{sleep, timeout};
 use tokio_stream::StreamExt;
 use tributary_transport::{ServerTls, incoming};
 
-/// Time that a client may take for a request, and how long a connection stays without a further one.
-/// A browser and Prometheus connect again.
+/// Time that a client may take for a request, and that a connection stays open without another request.
+/// Browsers and Prometheus reconnect.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time that an answer under way may take then.
+/// Time that an unfinished response may take after that.
 const GRACE: Duration = Duration::from_secs(2);
-/// Requests of one connection that are answered at once.
+/// The number of requests of one connection that are handled at once.
 const REQUESTS: u32 = 16;
 
-/// Answers with `app` until the returned value is dropped, on `most` connections at a time.
+/// Serves `app` on up to `most` connections at a time, until the returned value is dropped.
 pub(super) fn serve(listener: TcpListener, tls: Option<ServerTls>, most: usize, app: Router) -> JoinSet<()> {
     let mut connections = incoming(listener, tls, most);
     let mut serving = JoinSet::new();
@@ -48,7 +49,7 @@ pub(super) fn serve(listener: TcpListener, tls: Option<ServerTls>, most: usize, 
     serving
 }
 
-/// Answers one client until it goes or has nothing to ask.
+/// Serves one client until it closes the connection or sends no more requests.
 async fn answer(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, app: Router) {
     let asked = Arc::new(Notify::new());
     let asks = Arc::clone(&asked);
@@ -87,17 +88,17 @@ mod tests {
 
     use super::*;
 
-    /// A client of a server that knows one path.
+    /// Returns a client that is connected to a server with one path.
     fn connect() -> DuplexStream {
         let (client, server) = duplex(1 << 16);
         tokio::spawn(answer(server, Router::new().route("/", get(|| async { "hello" }))));
         client
     }
 
-    /// When the server hangs up, from now on.
+    /// Returns the time until the server closes the connection.
     async fn hung_up(client: &mut DuplexStream) -> Duration {
         let began = Instant::now();
-        // A broken connection has ended, too.
+        // An error also means that the connection has ended.
         let _ = client.read_to_end(&mut Vec::new()).await;
         began.elapsed()
     }

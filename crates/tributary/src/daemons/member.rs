@@ -1,4 +1,4 @@
-//! Parts that the daemons of a member host share: the agent and the aggregation server.
+//! Parts that the agent and the aggregation server share, which are the daemons of member hosts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,8 @@ use tributary_wire::probe::{DESTINATION, ETHER_TYPE};
 use crate::daemons::service::{self, Settings, SettingsFile, Stop, required};
 use crate::options::tls::ClientTlsArgs;
 
-/// By how much a daemon extends its start-up time whenever it finds the controller still away.
+/// The time by which a daemon extends its start timeout each time it finds the controller still
+/// unreachable.
 const EXTENSION: Duration = Duration::from_secs(15);
 
 /// All options of a member's daemon.
@@ -79,9 +80,9 @@ impl Settings for MemberArgs {
     }
 }
 
-/// A host that can take part in jobs.
+/// A host that can take part in jobs, with the means to do so.
 pub(crate) struct Member {
-    /// Its name in the topology.
+    /// The host's name in the topology.
     pub(crate) host: String,
     pub(crate) interface: String,
     pub(crate) open_port: OpenPort,
@@ -92,14 +93,14 @@ pub(crate) struct Member {
 /// The role of a daemon on its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DaemonRole {
-    /// It serves jobs.
+    /// The daemon serves jobs.
     Server,
-    /// It works for training processes, and may also serve jobs.
+    /// The daemon works for training processes, and may also serve jobs.
     Agent,
 }
 
 impl Member {
-    /// The configuration with which a daemon of this host attends.
+    /// Returns the configuration of this host's session with the controller.
     pub(crate) fn attends(&self, role: DaemonRole) -> AttendConfig {
         AttendConfig {
             host: self.host.clone(),
@@ -113,18 +114,18 @@ impl Member {
     }
 }
 
-/// Rereads the certificates that a host shows to its controller, if there are any.
+/// Reads the certificates that a host presents to its controller again, if it uses any.
 pub(crate) fn reload_certificates(controller: &Remote) {
     if let Some(tls) = controller.tls() {
         service::note("certificates", tls.reload());
     }
 }
 
-/// Waits until the controller has accepted this host, for as long as the controller is away.
-/// `false`: the daemon is to stop instead.
+/// Waits until the controller has accepted this host, even if the controller is unreachable for a long
+/// time. Returns false if the daemon must stop instead.
 ///
 /// # Errors
-/// The controller refuses the host, and says why.
+/// The controller refuses the host; the error contains its reason.
 pub(crate) async fn be_welcomed(attendance: &Attendance, stop: &mut Stop) -> Result<bool> {
     loop {
         tokio::select! {
@@ -136,10 +137,10 @@ pub(crate) async fn be_welcomed(attendance: &Attendance, stop: &mut Stop) -> Res
 }
 
 impl MemberArgs {
-    /// TLS for what the daemon serves; `None` for plain text.
+    /// Returns the TLS configuration of the daemon's own services; `None` for plain text.
     ///
     /// # Errors
-    /// As for [`ClientTlsArgs::load_server`].
+    /// The errors of [`ClientTlsArgs::load_server`].
     pub(crate) fn server_tls(&self) -> Result<Option<ServerTls>> {
         self.tls.load_server()
     }
@@ -150,13 +151,15 @@ impl MemberArgs {
         [host, interface, controller].into_iter().any(Option::is_some)
     }
 
+    /// Opens the interface, and loads the certificates.
+    ///
     /// # Errors
-    /// A setting that is missing, an interface or certificates that cannot be used.
+    /// A setting is missing, or an interface or a certificate cannot be used.
     pub(crate) fn member(self) -> Result<Member> {
         let HostArgs { host, interface, controller, segmentation_offload } = self.host;
         let interface = required(interface, "interface")?;
         let (host, controller) = (required(host, "host")?, required(controller, "controller")?);
-        // Wrong use is reported before missing files and interfaces.
+        // The options are checked first, so that wrong use is reported before missing files and interfaces.
         let files = self.tls.files()?;
         let (open_port, cable) = (ports(&interface, segmentation_offload)?, cable(&interface)?);
         if let Err(error) = forbid_other_senders() {
@@ -171,7 +174,8 @@ impl MemberArgs {
     }
 }
 
-/// Opens the interface for each job, and once now, to find out whether that works.
+/// Returns a function that opens the interface for a job. Opens the interface once now to detect errors
+/// early.
 fn ports(interface: &str, segmentation_offload: bool) -> Result<OpenPort> {
     HostPort::open(interface)?;
     let interface = interface.to_owned();
@@ -181,7 +185,7 @@ fn ports(interface: &str, segmentation_offload: bool) -> Result<OpenPort> {
     }))
 }
 
-/// The port for probing the interface's cable.
+/// Returns the port for probes of the interface's cable.
 fn cable(interface: &str) -> Result<Cable> {
     let open = |interface: &str| EtherTypePort::open(interface, ETHER_TYPE, DESTINATION.octets());
     let address = MacAddr::from(open(interface).map_err(AgentError::from)?.address());

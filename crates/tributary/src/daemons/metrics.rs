@@ -20,26 +20,26 @@ use tokio::task::JoinSet;
 
 use super::http;
 
-/// The largest number of connections, half of them from one address.
+/// The largest number of connections. Half of them may come from one address.
 const CONNECTIONS: usize = 16;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Names and values of labels.
+/// The names and values of labels.
 pub(crate) type Labels = Vec<(String, String)>;
 
-/// Labels from pairs.
+/// Converts pairs of names and values to labels.
 pub(crate) fn labels<const N: usize>(pairs: [(&str, &str); N]) -> Labels {
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
 }
 
-/// All metrics of a daemon at one time.
+/// All metrics of a daemon at one point in time.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     registry: Registry,
 }
 
 impl Page {
-    /// A metric that only grows; "_total" is added to its name.
+    /// Adds a metric that only grows. The text format appends "_total" to its name.
     pub(crate) fn counter(
         &mut self,
         name: &str,
@@ -53,7 +53,7 @@ impl Page {
         self.registry.register(name, help, family);
     }
 
-    /// A metric that goes up and down.
+    /// Adds a metric that can grow and shrink.
     pub(crate) fn gauge(&mut self, name: &str, help: &str, samples: impl IntoIterator<Item = (Labels, f64)>) {
         let family = Family::<Labels, Gauge<f64, AtomicU64>>::default();
         for (labels, value) in samples {
@@ -69,11 +69,11 @@ impl Page {
     }
 }
 
-/// Serves what `collect` collects under `/metrics` until the returned value is dropped; does
+/// Serves the page that `collect` returns under `/metrics`, until the returned value is dropped. Does
 /// nothing without an address.
 ///
 /// # Errors
-/// The address cannot be listened on.
+/// The address cannot be used for listening.
 pub(crate) async fn serve<C, P>(listen: Option<SocketAddr>, collect: C) -> Result<JoinSet<()>>
 where
     C: Fn() -> P + Clone + Send + Sync + 'static,
@@ -133,7 +133,7 @@ mod tests {
 
     #[tokio::test]
     async fn they_are_served_over_http_and_a_taken_address_is_named() {
-        // A free port can only be found by taking it.
+        // Binding a socket is the only way to find a free port.
         let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = taken.local_addr().unwrap();
         let collect = || std::future::ready(page());
@@ -158,7 +158,7 @@ mod tests {
         for _ in 0..CONNECTIONS {
             open.push(TcpStream::connect(free).await.unwrap());
         }
-        // An address may have half of them: the others were closed at once.
+        // One address may use half of the connections. The server has closed the others at once.
         let mut closed = 0;
         for stream in open.iter_mut().skip(CONNECTIONS / 2) {
             closed += usize::from(matches!(stream.read(&mut [0; 1]).await, Ok(0) | Err(_)));

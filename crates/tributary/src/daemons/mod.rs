@@ -1,4 +1,4 @@
-//! Daemons, which run until a signal ends them: controller, switch, agent and server.
+//! The daemons controller, switch, agent and server, each of which runs until a signal stops it.
 
 pub(crate) mod agent;
 pub(crate) mod controller;

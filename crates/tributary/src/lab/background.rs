@@ -1,4 +1,4 @@
-//! Daemons that outlive this process.
+//! Daemons of a lab, which continue to run after this process ends.
 
 use std::fs::{self, OpenOptions};
 use std::net::{SocketAddrV4, TcpStream};
@@ -15,11 +15,12 @@ use tributary_lab::{CONTROLLER, Lab};
 
 use super::launch::{Launch, Ready};
 
-/// Time that a daemon may take to be ready, even on a slow machine; longer is a defect.
+/// Time that a daemon may take to become ready, even on a slow machine. A daemon that needs longer is
+/// defective.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Number of last lines of a log that an error shows.
+/// The number of lines from the end of a log that an error shows.
 const SHOWN_LINES: usize = 5;
-/// The interval of checks that a daemon accepts connections, and the timeout of each check.
+/// The interval of checks for whether a daemon accepts connections, and the timeout of each check.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -28,10 +29,10 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(1);
 pub(super) struct Background {
     name: String,
     child: Child,
-    /// Its process id.
+    /// The daemon's process id.
     pub(crate) process: u32,
     log: PathBuf,
-    /// Socket on which the daemon reports that it is ready, as it would to systemd.
+    /// The socket on which the daemon reports that it is ready, with systemd's protocol.
     notify: UnixDatagram,
     notify_path: PathBuf,
     ready: Ready,
@@ -43,8 +44,8 @@ impl Background {
         Self::start(folder, name, (launch.command(), Stdio::null()), launch.ready())
     }
 
-    /// Starts a command with this standard input and a log in `folder`, in a process group of its own so
-    /// that Ctrl-C does not reach it.
+    /// Starts a command with this standard input, and with a log in `folder`. The command has a separate
+    /// process group, so that Ctrl-C does not reach it.
     pub(crate) fn start(
         folder: &Path,
         name: &str,
@@ -52,7 +53,7 @@ impl Background {
         ready: Ready,
     ) -> Result<Self> {
         let notify_path = folder.join(format!("{name}.notify"));
-        // Left over if the process that waited for the daemon before was killed.
+        // The file exists if an earlier process was killed while it waited for the daemon.
         let _ = fs::remove_file(&notify_path);
         let notify =
             UnixDatagram::bind(&notify_path).with_context(|| format!("{}", notify_path.display()))?;
@@ -67,15 +68,15 @@ impl Background {
             .stderr(file);
         let child = tokio::process::Command::from(command).spawn();
         let child = child.with_context(|| format!("cannot start the daemon of {name}"))?;
-        // The child has an id until it has been waited for.
+        // The child has not been waited for, so it has an id.
         let process = child.id().unwrap_or_default();
         Ok(Self { name: name.to_owned(), child, process, log, notify, notify_path, ready })
     }
 
-    /// Waits until it is ready.
+    /// Waits until the daemon is ready.
     ///
     /// # Errors
-    /// It ended, or takes too long; the error has the end of its log.
+    /// The daemon has ended or needs too long; the error contains the end of its log.
     pub(super) async fn ready(mut self, lab: &Lab) -> Result<()> {
         let ready = async {
             match self.ready {
@@ -94,12 +95,12 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // The next daemon of that name binds the path again.
+        // The path is removed, because the next daemon with this name binds it again.
         let _ = fs::remove_file(&self.notify_path);
     }
 }
 
-/// Returns when the daemon says that it is ready.
+/// Waits until the daemon reports that it is ready.
 async fn notified(notify: &UnixDatagram) -> Result<()> {
     let mut message = [0; 256];
     loop {
@@ -111,7 +112,7 @@ async fn notified(notify: &UnixDatagram) -> Result<()> {
     }
 }
 
-/// Returns when an address of the management network accepts connections.
+/// Waits until an address of the management network accepts connections.
 async fn takes_connections(lab: &Lab, address: SocketAddrV4) -> Result<()> {
     let mut looks = interval(LOOK_INTERVAL);
     loop {
@@ -122,7 +123,7 @@ async fn takes_connections(lab: &Lab, address: SocketAddrV4) -> Result<()> {
     }
 }
 
-/// The log file of the daemon at a station.
+/// Returns the path of the log of the daemon at a station.
 pub fn log_file(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.log"))
 }

@@ -1,4 +1,4 @@
-//! Bringing up a fabric: the network, then the daemons in it.
+//! Brings up a fabric: the network, then the daemons in it.
 
 use std::fs;
 use std::path::Path;
@@ -17,10 +17,10 @@ use crate::daemons::service::Stop;
 use crate::options::topology;
 use tributary_cli::options::{Aggregation, Downlink, probability, window};
 
-/// Name of the controller's copy of the topology: the user may change the original, and a relative path
-/// would depend on this process's folder.
+/// The name of the controller's copy of the topology. The lab needs a copy, because the user may change
+/// the original, and because a relative path depends on this process's folder.
 const TOPOLOGY_FILE: &str = "topology.toml";
-/// Where each agent serves its metrics, on its own host.
+/// The address at which each agent serves its metrics, inside its host's namespace.
 const METRICS: &str = "127.0.0.1:9100";
 
 /// Options of the fabric.
@@ -88,16 +88,18 @@ impl From<Switches> for SwitchProgram {
 }
 
 impl FabricArgs {
-    /// Takes the place where browsers are to find the controller's page, if they are to find it.
-    /// An ordinary user's process must do so before it has the rights to make a lab: then it is in another network.
+    /// Opens the socket for browsers that want to see the controller's page, if the page is requested.
+    ///
+    /// If the user is not root, this must be called before the process enters the lab's namespaces, because
+    /// it is then in another network.
     ///
     /// # Errors
-    /// Something else has the place.
+    /// Another program uses the port.
     pub fn take_page_place(&self) -> Result<Option<PagePlace>> {
         self.page.map(PagePlace::take).transpose()
     }
 
-    /// The default fabric, with this probability of loss.
+    /// Returns the default fabric, with this probability of loss on its links.
     pub fn with_loss(loss: f64) -> Self {
         let (aggregation, downlink) = (Aggregation::Tree, Downlink::Multicast);
         let (switch, confidential) = (Switches::Softswitch, false);
@@ -120,18 +122,19 @@ impl FabricArgs {
         Self { pin: true, ..self }
     }
 
-    /// Without losses, and with links as fast as this machine can make them.
+    /// Returns a fabric without losses, whose links are as fast as this machine allows.
     pub fn without_rates() -> Self {
         Self { no_rates: true, ..Self::with_loss(0.0) }
     }
 
-    /// The kind of switch, by its name on the command line.
+    /// Returns the kind of switch, by its name on the command line.
     pub fn switch(&self) -> String {
         self.switch.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
-/// Makes the network and starts everything in it. If that fails or is stopped, everything is removed.
+/// Creates the network and starts all daemons in it. If that fails or a signal stops it, removes
+/// everything.
 pub async fn up(
     name: &str,
     topology_file: &Path,
@@ -141,7 +144,7 @@ pub async fn up(
     up_with_page(name, topology_file, (args, None), stop).await
 }
 
-/// Starts a lab as [`up`] does, and shows the controller's page at `page`.
+/// Brings up a lab as [`up`] does, and shows the controller's page at `page`.
 pub async fn up_with_page(
     name: &str,
     topology_file: &Path,
@@ -156,7 +159,7 @@ pub async fn up_with_page(
         switches: kind,
         loss: args.loss,
         rates: !args.no_rates,
-        // A loss must drop a single frame, and BMv2 has to receive frames one by one.
+        // With losses, a loss must drop a single frame. And BMv2 must receive frames one by one.
         offloads: args.loss == 0.0 && switches == SwitchProgram::Embedded,
         pinned: args.pin,
         ..LabOptions::new(name)
@@ -195,7 +198,7 @@ async fn start(
     let copy = record.folder.join(TOPOLOGY_FILE);
     fs::copy(topology_file, &copy).with_context(|| format!("cannot copy {}", topology_file.display()))?;
 
-    // Start all at once, then wait for one after the other.
+    // All daemons start at once; afterwards, each is waited for.
     let mut starting = Vec::new();
     // Kernel bridges need no daemon.
     let with_daemons = SwitchKind::for_daemons(topology) != SwitchKind::Bridge;
@@ -207,7 +210,7 @@ async fn start(
         };
         starting.push(record.launch(lab, &switch.name, Launch::of(&command, ready)?)?);
     }
-    // Jobs are planned over the switches that are up.
+    // The switches must be up first, because jobs are planned over switches that are up.
     for daemon in std::mem::take(&mut starting) {
         daemon.ready(lab).await?;
     }
@@ -218,7 +221,7 @@ async fn start(
         starting.push(page::start(lab, &record, place)?);
     }
     starting.push(record.launch(lab, CONTROLLER, Launch::of(&controller, Ready::Notifies)?)?);
-    // A host is ready when the controller has accepted it.
+    // A host's daemon is ready when the controller has accepted the host.
     let hosts: Vec<_> = record.workers.iter().map(|worker| worker.host.clone()).collect();
     for host in hosts {
         let mut agent = daemons.agent(&host)?;

@@ -1,5 +1,4 @@
-//! The path of the program `tributary`, which runs the daemons of a lab and the helper processes
-//! beside them.
+//! The path of the program `tributary`, which runs a lab's daemons and helper processes.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -7,25 +6,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, anyhow, bail};
 
-/// The variable that names the program to other programs.
+/// The variable from which other programs read the path of `tributary`.
 const VARIABLE: &str = "TRIBUTARY_BINARY";
 const NAME: &str = "tributary";
 
 /// True if this process runs `tributary`.
 static IS_TRIBUTARY: AtomicBool = AtomicBool::new(false);
 
-/// Declares that this process runs `tributary`.
+/// Records that this process runs `tributary`.
 pub(crate) fn this_is_tributary() {
     IS_TRIBUTARY.store(true, Ordering::Relaxed);
 }
 
-/// The path of the program `tributary`.
+/// Returns the path of the program `tributary`.
 ///
-/// In `tributary` this is the current executable. Other programs find it by the variable `TRIBUTARY_BINARY`, or else in
-/// their own folder.
+/// In `tributary` itself, this is the current executable. Other programs read the variable
+/// `TRIBUTARY_BINARY`, or else search in their own folder.
 ///
 /// # Errors
-/// Another program does not find it.
+/// Another program does not find `tributary`.
 pub fn tributary_program() -> Result<PathBuf> {
     let this = env::current_exe().context("cannot find this program")?;
     if IS_TRIBUTARY.load(Ordering::Relaxed) {
@@ -34,11 +33,11 @@ pub fn tributary_program() -> Result<PathBuf> {
     find(env::var_os(VARIABLE).map(PathBuf::from), &this)
 }
 
-/// Finds the program: the named one, or the one beside `this` program.
+/// Returns the named program if there is a name, otherwise the one in the folder of the program `this`.
 fn find(named: Option<PathBuf>, this: &Path) -> Result<PathBuf> {
     let named = named.filter(|path| !path.as_os_str().is_empty());
     if let Some(named) = named {
-        // An absolute path, since processes in a lab may run in other folders.
+        // The path is absolute, because processes in a lab may run in other folders.
         return which::which(&named).map_err(|_| {
             anyhow!(
                 "{VARIABLE} names {}, which is not a program: set it to the path of `{NAME}`",

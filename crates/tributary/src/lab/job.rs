@@ -1,4 +1,4 @@
-//! The lab's job, created through the controller's API from the controller's namespace.
+//! The lab's job. It is created through the controller's API, from the controller's namespace.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use crate::options::remote::{self, read_token, refused};
 
 /// Time that the controller may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The time that failed parts have to recover.
+/// The time for which a queued job waits for failed parts to recover.
 ///
-/// A repaired cable carries frames before the controller detects it.
+/// A repaired cable carries frames before the controller detects the repair.
 const REVIVAL: Duration = Duration::from_secs(10);
 
-/// Creates the job. The controller asks the server's daemon to serve it.
+/// Creates the job. The controller requests the daemon of the server's host to serve it.
 pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
     let JobOptions { aggregation, downlink, window, theta, confidential } = record.job_options.clone();
     let request = v1::CreateJobRequest {
@@ -52,12 +52,12 @@ pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
         .with_context(|| format!("cannot write the token to {}", record.token_file.display()))
 }
 
-/// Creates the job again if it is over: a command that failed has failed the job.
+/// Creates the job again if it has ended. A failed command, for example, makes the job fail.
 pub fn renew(lab: &Lab, record: &Record) -> Result<()> {
     if is_alive(lab, record)? { Ok(()) } else { create(lab, record) }
 }
 
-/// Ends the job and creates it again, with this θ; without one it does nothing about slow processes.
+/// Ends the job and creates it again with this θ. Without θ, the job takes no action on slow processes.
 ///
 /// # Errors
 /// The controller does not answer, or refuses.
@@ -77,7 +77,7 @@ pub fn explain(lab: &Lab, record: &Record) -> Result<v1::ExplainJobResponse> {
     Ok(explained.into_inner())
 }
 
-/// The controller's list of switches.
+/// Returns the controller's list of switches.
 ///
 /// # Errors
 /// The controller does not answer, or refuses.
@@ -85,7 +85,7 @@ pub fn switches(lab: &Lab, record: &Record) -> Result<Vec<v1::Switch>> {
     ask(lab, record, async |mut client| tributary_cli::switches::list(&mut client).await)
 }
 
-/// The job's last schedule, and the profile behind it.
+/// Returns the job's last schedule, and the profile from which it was made.
 ///
 /// # Errors
 /// The controller does not answer, or has no schedule.
@@ -95,7 +95,7 @@ pub fn schedule(lab: &Lab, record: &Record) -> Result<v1::GetScheduleResponse> {
     Ok(told.into_inner())
 }
 
-/// Returns true if the job is not over yet.
+/// Returns true if the job has not ended.
 ///
 /// # Errors
 /// The controller does not answer.
@@ -105,18 +105,18 @@ pub fn is_alive(lab: &Lab, record: &Record) -> Result<bool> {
     Ok(state(lab, record)?.is_some_and(|state| alive.contains(&state)))
 }
 
-/// The job's state, if there is one.
+/// Returns the job's state; `None` if the job does not exist.
 fn state(lab: &Lab, record: &Record) -> Result<Option<v1::JobState>> {
     let request = v1::ListJobsRequest {};
     let listed = ask(lab, record, async |mut client| client.list_jobs(request).await.map_err(refused))?;
-    // Names are reused: only the last job of that name can be alive.
+    // Names are reused, so only the last job with this name can be alive.
     let job = listed.into_inner().jobs.into_iter().rfind(|job| job.name == record.job);
     Ok(job.map(|job| job.state()))
 }
 
-/// Ends the job if it has begun, when none of its processes is left.
-/// One that has gone without a word takes its host out of the job a little later, and a process of the next command
-/// would meet that.
+/// Ends the job if it has started and its processes have ended. If a process has ended without leaving
+/// the job, the controller removes its host from the job some time later. That would disturb a process
+/// of the next command.
 ///
 /// # Errors
 /// The controller does not answer.
@@ -127,18 +127,18 @@ pub(crate) fn end_begun(lab: &Lab, record: &Record) -> Result<()> {
     }
 }
 
-/// Ends the job, unless it is over.
+/// Ends the job, unless it has ended already.
 pub fn end(lab: &Lab, record: &Record) -> Result<()> {
     let token = read_token(&record.token_file)?;
     let request = v1::EndJobRequest { job: record.job.clone(), token };
     ask(lab, record, async |mut client| {
-        // The only refusal is that it has failed already.
+        // The controller refuses only if the job has failed already.
         let _ = client.end_job(request).await;
         Ok(())
     })
 }
 
-/// Calls the controller, which has to answer soon.
+/// Calls the controller, which must answer within a time limit.
 fn ask<T: Send>(
     lab: &Lab,
     record: &Record,
@@ -150,7 +150,7 @@ fn ask<T: Send>(
     })
 }
 
-/// Uses the controller for as long as `work` takes.
+/// Runs `work` with a connection to the controller, without a time limit.
 ///
 /// # Errors
 /// The controller does not answer; or the error of `work`.
@@ -166,8 +166,8 @@ async fn connect(record: &Record) -> Result<ControllerClient<Channel>> {
     remote::connect(&Remote::controller(&record.controller.to_string(), None)?).await
 }
 
-/// Works on a thread in the controller's namespace, since this process is in none of
-/// the lab's namespaces.
+/// Runs `work` on a thread in the controller's namespace, because this process is outside of the lab's
+/// namespaces.
 fn beside_controller<T: Send>(lab: &Lab, work: impl AsyncFnOnce() -> Result<T> + Send) -> Result<T> {
     let done = lab.inside(CONTROLLER, || {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;

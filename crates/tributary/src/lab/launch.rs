@@ -1,4 +1,4 @@
-//! A daemon's command, recorded so that it can be started again in the same way.
+//! A daemon's command, recorded so that the daemon can be started again in the same way.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -17,23 +17,23 @@ const VARIABLES: [&str; 4] = ["PATH", "LD_", "RUST_", "TRIBUTARY_"];
 pub(crate) struct Launch {
     /// The program, which enters the station's namespace, and its arguments.
     command: Vec<String>,
-    /// All variables that it may depend on.
+    /// All environment variables on which the daemon may depend.
     environment: BTreeMap<String, String>,
     ready: Ready,
 }
 
-/// Sign by which a daemon shows that it is ready.
+/// The sign that shows that a daemon is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Ready {
-    /// It sends systemd's notification.
+    /// The daemon sends systemd's notification.
     Notifies,
-    /// It accepts connections at this address.
+    /// The daemon accepts connections at this address.
     TakesConnections(SocketAddrV4),
 }
 
 impl Launch {
-    /// The launch of `command`, with this process's environment.
+    /// Records `command`, with the environment of this process.
     ///
     /// # Errors
     /// The command or a variable is not UTF-8.
@@ -55,7 +55,7 @@ impl Launch {
         Ok(Self { command: words.map(text).collect::<Result<_>>()?, environment, ready })
     }
 
-    /// The recorded command, independent of this process's variables.
+    /// Returns the recorded command. It does not depend on the variables of this process.
     pub(super) fn command(&self) -> Command {
         let (program, arguments) = self
             .command
@@ -72,7 +72,7 @@ impl Launch {
         command
     }
 
-    /// Returns the sign by which the daemon shows that it is ready.
+    /// Returns the sign that shows that the daemon is ready.
     pub(super) fn ready(&self) -> Ready {
         self.ready
     }

@@ -1,5 +1,5 @@
-//! A whole fabric on this machine, every node of it in a network namespace of its own:
-//! for `tributary lab`, and for measurements.
+//! A complete fabric on this machine, with each node in a separate network namespace. Used by
+//! `tributary lab` and by measurements.
 
 mod background;
 mod bring_up;
@@ -31,7 +31,7 @@ pub use workers::{threads_of_a_rank, worker_command};
 /// The default name of a lab.
 pub(crate) const DEFAULT_NAME: &str = "lab";
 
-/// The error of a command that a signal has stopped.
+/// Returns the error of a command that a signal has stopped.
 pub fn interrupted() -> anyhow::Error {
     anyhow!("stopped by a signal")
 }
@@ -47,7 +47,7 @@ pub(crate) fn broken(name: &str, ended: &[String]) -> String {
     )
 }
 
-/// The `--name` option that a command needs to refer to this lab; empty for the default name.
+/// Returns the `--name` option that selects this lab in a command; empty for the default name.
 pub(crate) fn name_option(name: &str) -> String {
     if name == DEFAULT_NAME { String::new() } else { format!(" --name {name}") }
 }

@@ -1,4 +1,4 @@
-//! Operations on a lab that is up: daemons die and come back, cables break, machines become slow.
+//! Operations on a running lab: kill and restart daemons, cut and repair cables, slow down machines.
 
 use std::process::Stdio;
 use std::sync::mpsc;
@@ -27,8 +27,10 @@ pub(crate) struct WhichLab {
 }
 
 impl WhichLab {
+    /// Opens the lab that the option names.
+    ///
     /// # Errors
-    /// The lab does not exist, or was never finished.
+    /// The lab does not exist, or was never completed.
     pub(crate) fn open(&self) -> Result<Lab, LabError> {
         Lab::open(&self.name)
     }
@@ -82,7 +84,7 @@ fn slowdown(text: &str) -> Result<Slowdown, String> {
     Slowdown::new(factor).map_err(|error| error.to_string())
 }
 
-/// `tributary lab kill`.
+/// Runs `tributary lab kill`.
 pub(crate) fn run_kill(args: &StationArgs) -> Result<()> {
     let lab = args.lab.open()?;
     let station = station(&lab, &args.node);
@@ -95,7 +97,7 @@ pub(crate) fn run_kill(args: &StationArgs) -> Result<()> {
     Ok(())
 }
 
-/// `tributary lab start`.
+/// Runs `tributary lab start`.
 pub(crate) async fn run_start(args: &StationArgs) -> Result<()> {
     let lab = args.lab.open()?;
     let station = station(&lab, &args.node);
@@ -103,7 +105,7 @@ pub(crate) async fn run_start(args: &StationArgs) -> Result<()> {
     output::print(format_args!("{station}: process {process} is ready"))
 }
 
-/// `tributary lab cut`.
+/// Runs `tributary lab cut`.
 pub(crate) fn run_cut(args: &CutArgs) -> Result<()> {
     let lab = args.link.lab.open()?;
     let how = if args.carrier { Cut::Carrier } else { Cut::Silent };
@@ -116,13 +118,13 @@ pub(crate) fn run_cut(args: &CutArgs) -> Result<()> {
     Ok(())
 }
 
-/// `tributary lab repair`.
+/// Runs `tributary lab repair`.
 pub(crate) fn run_repair(args: &LinkArgs) -> Result<()> {
     let link = args.lab.open()?.repair(&args.link)?;
     output::print(format_args!("link {} is whole", link.name))
 }
 
-/// `tributary lab slow`.
+/// Runs `tributary lab slow`.
 pub(crate) async fn run_slow(args: &SlowArgs) -> Result<()> {
     let lab = args.station.lab.open()?;
     let station = station(&lab, &args.station.node);
@@ -134,7 +136,8 @@ pub(crate) async fn run_slow(args: &SlowArgs) -> Result<()> {
     Ok(())
 }
 
-/// `tributary lab keep-slow`, which [`slow`] starts: slows a station down until it is stopped.
+/// Runs `tributary lab keep-slow`, which [`slow`] starts. It slows a station down until a signal stops
+/// it.
 pub(crate) async fn run_keep_slow(args: &SlowArgs) -> Result<()> {
     let mut stop = Stop::new()?;
     let lab = args.station.lab.open()?;
@@ -152,7 +155,7 @@ pub(crate) async fn run_keep_slow(args: &SlowArgs) -> Result<()> {
     }
 }
 
-/// The station that a name or alias stands for.
+/// Returns the station for a name or an alias.
 pub(crate) fn station<'a>(lab: &Lab, node: &'a str) -> &'a str {
     let is_alias = node == CONTROLLER_ALIAS && lab.stations().all(|station| station != node);
     if is_alias { CONTROLLER } else { node }
@@ -172,11 +175,12 @@ pub fn kill(lab: &Lab, name: &str) -> Result<u32> {
     })
 }
 
-/// Restarts the daemon at a station with its earlier command, and waits until it is ready.
-/// Returns its process id.
+/// Restarts the daemon at a station with its recorded command, and waits until it is ready. Returns its
+/// process id.
 ///
 /// # Errors
-/// The station does not exist, has no daemon or a running daemon, or the daemon does not become ready.
+/// The station does not exist or has no daemon, the daemon is running already, or it does not become
+/// ready.
 pub async fn start(lab: &Lab, name: &str) -> Result<u32> {
     let starting = Record::change(lab, |record| {
         let station = record.station_mut(lab, name)?;
@@ -191,7 +195,7 @@ pub async fn start(lab: &Lab, name: &str) -> Result<u32> {
     Ok(process)
 }
 
-/// Slows down all processes at a station by a factor from now on; 1 ends the slowdown.
+/// Slows down all processes at a station by a factor, until the next call; 1 ends the slowdown.
 ///
 /// # Errors
 /// The station does not exist, or the process that slows it down cannot be started or ended.
@@ -202,7 +206,7 @@ pub async fn slow(lab: &Lab, name: &str, slowdown: Slowdown) -> Result<()> {
         if let Some(before) = station.slow.take() {
             lab.end_beside(before.process)?;
         }
-        // The previous one may have been killed while the station's processes were stopped.
+        // If the previous process was killed, it may have left the station's processes stopped.
         lab.wake(name)?;
         let factor = slowdown.factor();
         if factor == 1.0 {
@@ -221,13 +225,13 @@ pub async fn slow(lab: &Lab, name: &str, slowdown: Slowdown) -> Result<()> {
     }
 }
 
-/// The process of the daemon at a station; `None` if it does not run.
+/// Returns the process id of the daemon at a station; `None` if the daemon does not run.
 fn running(lab: &Lab, station: &StationRecord) -> Result<Option<u32>> {
     let up = station.state(lab)? == DaemonState::Up;
     Ok(station.process.filter(|_| up))
 }
 
-/// Why no daemon runs at a station, for an error.
+/// Returns the reason why no daemon runs at a station, for an error message.
 pub(crate) fn why_none_runs(lab: &Lab, station: &StationRecord) -> Result<String> {
     let (name, again) = (&station.name, name_option(lab.name()));
     Ok(match station.state(lab)? {

@@ -1,7 +1,9 @@
-//! The live page of a lab's controller, on this machine: the controller listens in a network
-//! namespace that browsers are not in. A process outside of it takes their connections on loopback and carries the
-//! bytes across. An ordinary user's lab is in a network of its own as a whole, so that the socket for browsers is made
-//! before this program goes there.
+//! The live page of a lab's controller, for browsers on this machine.
+//!
+//! The controller listens in a network namespace that browsers cannot reach. A process outside of the
+//! namespace accepts connections on loopback and forwards the bytes. An ordinary user's lab is inside a
+//! separate network as a whole. So the socket for browsers is opened before this program enters that
+//! network.
 
 use std::future::pending;
 use std::io;
@@ -26,9 +28,9 @@ use super::tributary_program;
 use crate::daemons::page::CONNECTIONS_OF_ONE;
 use crate::daemons::service::{self, Stop};
 
-/// Where the controller serves the page, on the lab's management network.
+/// The port at which the controller serves the page, on the lab's management network.
 const PORT: u16 = 29880;
-/// The process's name, for its log.
+/// The name of the forwarding process, which its log has, too.
 const NAME: &str = "page";
 /// Time that the controller may take to accept a connection.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -41,7 +43,7 @@ pub(crate) struct PageArgs {
     name: String,
 }
 
-/// A place on this machine where browsers are to find the page.
+/// A socket on this machine through which browsers reach the page.
 #[derive(Debug)]
 pub struct PagePlace {
     listener: Listener,
@@ -49,10 +51,10 @@ pub struct PagePlace {
 }
 
 impl PagePlace {
-    /// Takes this port of loopback, in the network that the calling process is in.
+    /// Opens this port on loopback, in the network of the calling process.
     ///
     /// # Errors
-    /// It is in use.
+    /// The port is in use.
     pub(crate) fn take(port: u16) -> Result<Self> {
         let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
         let listener = Listener::bind(address);
@@ -62,18 +64,18 @@ impl PagePlace {
         Ok(Self { listener, address })
     }
 
-    /// Where a browser on this machine finds it.
+    /// Returns the URL of the page for a browser on this machine.
     pub(super) fn url(&self) -> String {
         format!("http://{}/", self.address)
     }
 }
 
-/// The controller's address for the page.
+/// Returns the controller's address for the page.
 pub(super) fn address(record: &Record) -> SocketAddrV4 {
     SocketAddrV4::new(*record.controller.ip(), PORT)
 }
 
-/// Starts the process; it ends with the lab.
+/// Starts the forwarding process, which ends with the lab.
 pub(super) fn start(lab: &Lab, record: &Record, place: PagePlace) -> Result<Background> {
     let mut command = lab.command_beside(tributary_program()?);
     command.args(["lab", "keep-page", "--name", lab.name()]);
@@ -81,7 +83,8 @@ pub(super) fn start(lab: &Lab, record: &Record, place: PagePlace) -> Result<Back
     Background::start(&record.folder, NAME, (command, listener), Ready::Notifies)
 }
 
-/// `tributary lab keep-page`, which [`start`] starts. It lives on while the controller does not.
+/// Runs `tributary lab keep-page`, which [`start`] starts. It continues to run while the controller is
+/// down.
 pub(crate) async fn run_keep_page(args: &PageArgs) -> Result<()> {
     let mut stop = Stop::new()?;
     let lab = Arc::new(Lab::open(&args.name)?);
@@ -89,11 +92,12 @@ pub(crate) async fn run_keep_page(args: &PageArgs) -> Result<()> {
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
     let target = SocketAddr::from((lab.management_address(CONTROLLER)?, PORT));
-    // More the controller would not take: they all come to it from one address.
+    // The controller accepts only this many connections from one address, and all of them come from this
+    // process.
     let room = Arc::new(Semaphore::new(CONNECTIONS_OF_ONE));
     service::ready();
     loop {
-        // The semaphore is never closed.
+        // The semaphore is never closed, so this does not fail.
         let place = Arc::clone(&room).acquire_owned().await?;
         let browser = tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -109,7 +113,8 @@ pub(crate) async fn run_keep_page(args: &PageArgs) -> Result<()> {
         let lab = Arc::clone(&lab);
         tokio::spawn(async move {
             let _place = place;
-            // Where the controller does not run the browser's connection just ends, which its page takes for an answer.
+            // If the controller does not run, the browser's connection ends. The page detects this as an
+            // error.
             if let Ok(controller) = connect(lab, target).await {
                 carry(browser, controller).await;
             }
@@ -117,12 +122,13 @@ pub(crate) async fn run_keep_page(args: &PageArgs) -> Result<()> {
     }
 }
 
-/// Carries the bytes until the controller has nothing more to say, which does not wait
-/// for a browser that stays.
+/// Forwards bytes in both directions until the controller closes the connection. The browser's side may
+/// still be open then.
 async fn carry(mut browser: TcpStream, mut controller: TcpStream) {
     let ((mut asks, mut reads), (mut answers, mut takes)) = (browser.split(), controller.split());
     let asking = async {
-        // A browser that has requested everything may still read.
+        // A browser that has sent all its requests may still read the responses, so this future does not
+        // complete.
         let _ = copy(&mut asks, &mut takes).await;
         let _ = takes.shutdown().await;
         pending::<()>().await;

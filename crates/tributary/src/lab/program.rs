@@ -1,5 +1,5 @@
-//! The program of a command that a user runs in a lab.
-//! `ip netns exec`, which enters a node, would not say what is wrong with it.
+//! Checks the program of a command that a user runs in a lab. `ip netns exec`, which enters a node's
+//! namespace, would not explain the problem.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Result;
 use thiserror::Error;
 
-/// Why a program cannot be run.
+/// The reason why a program cannot be run.
 #[derive(Debug, Error)]
 pub(crate) enum NoProgram {
     #[error("there is no program {}: check its name, and the PATH", .0.display())]
@@ -18,7 +18,7 @@ pub(crate) enum NoProgram {
 }
 
 impl NoProgram {
-    /// The exit status that shells give for it.
+    /// Returns the exit status that shells use for this problem.
     pub(crate) fn status(&self) -> u8 {
         match self {
             Self::Missing(_) => 127,
@@ -27,10 +27,10 @@ impl NoProgram {
     }
 }
 
-/// Checks that `program` is one, by this PATH.
+/// Checks that this PATH leads from the name `program` to an executable file.
 ///
 /// # Errors
-/// [`NoProgram`]; the current folder cannot be found.
+/// [`NoProgram`]; or the current folder cannot be found.
 pub(super) fn check(program: &OsStr, path: &OsStr) -> Result<()> {
     if which::which_in(program, Some(path), env::current_dir()?).is_ok() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! The record of a lab that is up: for people, and for the commands that use the lab.
+//! The record of a running lab, for users and for the commands that use the lab.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,11 +17,12 @@ use super::{DEFAULT_NAME, name_option};
 use tributary_cli::options::{Aggregation, Downlink};
 use tributary_cli::output;
 
-/// Written when everything is up: a lab without it was left by a crash.
+/// The record's file name. The file is written when all daemons are up, so a lab without it was left by
+/// a crash.
 const FILE: &str = "fabric.json";
-/// Name of the lab's job; more jobs can be created by hand.
+/// The name of the lab's job. Users can create more jobs.
 const JOB: &str = "lab";
-/// Name of the daemon that comes and goes with its job.
+/// The name of the daemon that runs on the server's host.
 const SERVER: &str = "server";
 
 /// Options with which the lab's job is planned.
@@ -29,25 +30,25 @@ const SERVER: &str = "server";
 pub(super) struct JobOptions {
     pub(super) aggregation: Aggregation,
     pub(super) downlink: Downlink,
-    /// `None`: the controller's default.
+    /// The window; `None` for the controller's default.
     pub(super) window: Option<u32>,
-    /// The job's θ; `None`: it does nothing about slow processes.
+    /// The job's θ; `None` if the job takes no action on slow processes.
     #[serde(default)]
     pub(super) theta: Option<f64>,
-    /// True if workers hide their values.
+    /// True if the job is confidential, so that workers mask their values.
     #[serde(default)]
     pub(super) confidential: bool,
 }
 
-/// A fabric that is up.
+/// The record of a running fabric.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Record {
     name: String,
     topology: String,
-    /// Folder of logs, sockets and the token.
+    /// The folder of logs, sockets and the token.
     pub(crate) folder: PathBuf,
     pub(super) controller: SocketAddrV4,
-    /// Where browsers on this machine find the controller's live page; `None`: nowhere.
+    /// The URL of the controller's live page on this machine; `None` if the page is not shown.
     #[serde(default)]
     pub(super) page: Option<String>,
     /// The name of the lab's job.
@@ -62,18 +63,18 @@ pub struct Record {
     stations: Vec<StationRecord>,
 }
 
-/// A rank of the job.
+/// A worker of the job.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Worker {
-    /// Its name in the topology.
+    /// The worker's host in the topology.
     pub host: String,
-    /// Its address on the data network.
+    /// The host's address on the data network.
     pub(super) address: Ipv4Addr,
-    /// Its agent's socket.
+    /// The path of the socket of the host's agent.
     pub socket: PathBuf,
 }
 
-/// One namespace.
+/// The record of one station.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct StationRecord {
     pub(crate) name: String,
@@ -86,16 +87,16 @@ pub(crate) struct StationRecord {
     pub(crate) launch: Option<Launch>,
     /// The daemon's process id; `None` without a daemon, or after `tributary lab kill`.
     pub(crate) process: Option<u32>,
-    /// Set while its processes are slowed down.
+    /// The slowdown, while the station's processes are slowed down.
     pub(crate) slow: Option<Slow>,
 }
 
 /// The slowdown of a station's processes.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Slow {
-    /// The factor.
+    /// The factor by which the processes run slower.
     pub(crate) factor: f64,
-    /// The process that slows them down.
+    /// The id of the process that slows them down.
     pub(crate) process: u32,
 }
 
@@ -105,16 +106,16 @@ pub(crate) struct Slow {
 pub(crate) enum DaemonState {
     /// The station has no daemon.
     None,
-    /// It runs.
+    /// The daemon runs.
     Up,
-    /// It was killed with `tributary lab kill`.
+    /// `tributary lab kill` has killed the daemon.
     Killed,
-    /// It has ended unexpectedly.
+    /// The daemon has ended unexpectedly.
     Ended,
 }
 
 impl Record {
-    /// The record of `lab`, before anything is started.
+    /// Creates the record of `lab`, before any daemon is started.
     pub(super) fn new(
         lab: &Lab,
         topology: &Topology,
@@ -148,7 +149,7 @@ impl Record {
         })
     }
 
-    /// Starts the daemon at a station, and records how and its process id.
+    /// Starts the daemon at a station, and records its command and process id.
     ///
     /// # Errors
     /// The station does not exist, or the program cannot be started.
@@ -160,29 +161,29 @@ impl Record {
         Ok(daemon)
     }
 
-    /// All stations, the controller's first.
+    /// Returns all stations, the controller's first.
     pub(crate) fn stations(&self) -> &[StationRecord] {
         &self.stations
     }
 
-    /// The running daemons: station, program, process id.
+    /// Returns the station, the program and the process id of each daemon that was not killed.
     pub fn daemons(&self) -> impl Iterator<Item = (&str, &str, u32)> {
         let running = self.stations.iter().filter_map(|station| Some((station, station.process?)));
         running.map(|(station, process)| (station.name.as_str(), station.daemon.as_str(), process))
     }
 
-    /// The record of a station.
+    /// Returns the record of a station.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// No station has this name.
     pub(crate) fn station_mut(&mut self, lab: &Lab, name: &str) -> Result<&mut StationRecord, LabError> {
-        // For its error, which lists the stations.
+        // The call returns the error that lists the stations.
         lab.namespace(name)?;
         let station = self.stations.iter_mut().find(|station| station.name == name);
         station.ok_or_else(|| LabError::Incomplete(lab.name().to_owned()))
     }
 
-    /// The stations whose daemons have ended unexpectedly.
+    /// Returns the stations whose daemons have ended unexpectedly.
     pub(crate) fn ended(&self, lab: &Lab) -> Result<Vec<String>, LabError> {
         let mut ended = Vec::new();
         for station in &self.stations {
@@ -196,7 +197,7 @@ impl Record {
     /// Changes the record of a lab under a lock.
     ///
     /// # Errors
-    /// The lab was never finished; or the error of `change`, after which nothing is changed.
+    /// The lab was never completed; or the error of `change`, which leaves the record unchanged.
     pub(super) fn change<T>(lab: &Lab, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let folder = lab.folder();
         let lock = File::open(&folder).and_then(|folder| folder.lock().map(|()| folder));
@@ -215,8 +216,10 @@ impl Record {
         written.and_then(|()| fs::rename(&draft, &file)).with_context(|| format!("{}", file.display()))
     }
 
+    /// Reads the record of a lab.
+    ///
     /// # Errors
-    /// The lab was never finished, or has been removed; or its record cannot be read.
+    /// The lab was never completed, or has been removed; or its record cannot be read.
     pub(crate) fn load(lab: &Lab) -> Result<Self> {
         let (folder, name) = (lab.folder(), lab.name().to_owned());
         let text = match fs::read_to_string(folder.join(FILE)) {
@@ -233,7 +236,7 @@ impl Record {
         if json { output::print(serde_json::to_string(self)?) } else { output::print(self.text()) }
     }
 
-    /// A table of the stations.
+    /// Returns a table of the stations.
     pub(crate) fn table(&self) -> Table {
         let mut table = output::table(&[
             "station",
@@ -278,10 +281,10 @@ impl Record {
 }
 
 impl StationRecord {
-    /// The present state of its daemon.
+    /// Returns the present state of the station's daemon.
     ///
     /// # Errors
-    /// The lab has no such station any more.
+    /// The lab does not have this station any more.
     pub(crate) fn state(&self, lab: &Lab) -> Result<DaemonState, LabError> {
         Ok(match (&self.launch, self.process) {
             (None, _) => DaemonState::None,

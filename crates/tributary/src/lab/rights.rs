@@ -1,4 +1,4 @@
-//! Rights that an ordinary user's command needs before it makes or uses a lab.
+//! Gives a command the privileges to create or use a lab.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,8 +11,9 @@ use super::tributary_program;
 /// The hidden command that calls [`hold_namespaces`].
 const HOLDER: [&str; 2] = ["lab", "hold-namespaces"];
 
-/// Gives this process the rights to make and use labs, in namespaces of the user's where it is not
-/// root's. Called before there is a second thread: the kernel lets only a whole process in.
+/// Gives this process the privileges to create and use labs. Without root privileges, the process
+/// enters namespaces of its user. Must be called before the process starts a second thread, because the
+/// kernel accepts only processes with one thread.
 ///
 /// # Errors
 /// The kernel forbids it, or the program `tributary` is missing.
@@ -25,7 +26,7 @@ pub fn rights() -> Result<Rights> {
 /// Holds a user's namespaces until SIGTERM.
 ///
 /// # Errors
-/// They cannot be made.
+/// The namespaces cannot be created.
 pub(crate) fn hold_namespaces(folder: &Path) -> Result<()> {
     match rootless::hold(folder)? {}
 }

@@ -1,4 +1,4 @@
-//! One command on every worker.
+//! Runs one command on every worker.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -19,24 +19,24 @@ use super::record::{Record, Worker};
 use super::{interrupted, program, tributary_program};
 use crate::daemons::service::Stop;
 
-/// The port at which the ranks of a program meet, as with torchrun.
+/// The port through which the ranks of a program find each other, as with torchrun.
 const MASTER_PORT: u16 = 29500;
-/// Time that commands may take to end after another has failed, and after each signal.
+/// Time that commands have to end after another command has failed, and after each signal.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The prefix of each line that a worker's command prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Prefix {
-    /// The worker's host: `w0: `.
+    /// The name of the worker's host, as in `w0: `.
     Host,
-    /// Nothing, for programs that read what the commands print.
+    /// No prefix, for programs that read the output of the commands.
     None,
 }
 
 /// Runs a command on all workers and waits for all.
 ///
 /// # Errors
-/// The command failed on a worker, or was stopped; none of its processes is left then.
+/// The command failed on a worker, or a signal stopped it. All its processes have then ended.
 pub(crate) async fn run(
     lab: &Lab,
     record: &Record,
@@ -83,11 +83,11 @@ pub(crate) async fn run(
     }
 }
 
-/// A command that a user runs at a station: at a worker as its rank of the job, and anywhere with
-/// `tributary` on the PATH, which finds the lab's controller.
+/// Returns the command that runs a user's program at a station. At a worker, it runs as the worker's
+/// rank of the job. `tributary` is on the program's PATH and finds the lab's controller.
 ///
 /// # Errors
-/// The lab has no such station; [`NoProgram`](super::NoProgram).
+/// The lab does not have this station; [`NoProgram`](super::NoProgram).
 pub(crate) fn command_at(
     lab: &Lab,
     record: &Record,
@@ -106,8 +106,8 @@ pub(crate) fn command_at(
     Ok(command)
 }
 
-/// Starts a user's command at a worker, in a process group of its own, so that its
-/// children can be ended with it.
+/// Starts a user's command at a worker, in a separate process group, so that its children can be ended
+/// with it.
 fn start(lab: &Lab, record: &Record, host: &str, command: &[OsString]) -> Result<Child> {
     let (program, arguments) = command.split_first().context("no command")?;
     let mut command = command_at(lab, record, host, program)?;
@@ -117,15 +117,15 @@ fn start(lab: &Lab, record: &Record, host: &str, command: &[OsString]) -> Result
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    // If this process fails in between, no worker stays.
+    // If this process fails before the wait, the child is killed.
     let child = Command::from(command).kill_on_drop(true).spawn();
     child.with_context(|| format!("cannot run anything on {host}"))
 }
 
-/// A command that runs a program on a worker, as a rank of the job.
+/// Returns the command that runs a program on a worker, as a rank of the job.
 ///
 /// # Errors
-/// The lab has no such host.
+/// The lab does not have this host.
 pub fn worker_command(
     lab: &Lab,
     record: &Record,
@@ -143,8 +143,8 @@ pub fn worker_command(
     Ok(command)
 }
 
-/// The variables that torchrun would set, for programs written for it: they meet on the data network,
-/// and each host counts as a machine.
+/// Returns the variables that torchrun would set, for programs that need them. The ranks find each
+/// other on the data network, and each host counts as a machine.
 fn launcher_variables(
     lab: &Lab,
     record: &Record,
@@ -164,20 +164,23 @@ fn launcher_variables(
         ("MASTER_ADDR", master.address.to_string()),
         ("MASTER_PORT", MASTER_PORT.to_string()),
     ];
-    // gloo would look up its interface by the host's name, which does not resolve in a lab.
+    // Without this variable, gloo would look up its interface by the host's name.
     let interface = interface.map(|name| ("GLOO_SOCKET_IFNAME", name));
     Ok(variables.into_iter().chain(interface).chain(threads_of_a_rank()).collect())
 }
 
-/// The number of threads in which a rank computes: one, unless the user says otherwise.
-/// All ranks share this machine's processors, and OpenMP threads, of which PyTorch starts one for each processor, spin while they wait for one
-/// another, at the expense of the other ranks. torchrun does the same where a machine has several ranks.
+/// Returns the variable that sets the number of a rank's computing threads to one, unless the user has
+/// set it.
+///
+/// All ranks share the processors of this machine. OpenMP threads, of which PyTorch starts one for each
+/// processor, spin while they wait for each other, and slow down the other ranks. torchrun also sets
+/// one thread if a machine has several ranks.
 pub fn threads_of_a_rank() -> Option<(&'static str, String)> {
     const THREADS: &str = "OMP_NUM_THREADS";
     std::env::var_os(THREADS).is_none().then(|| (THREADS, "1".to_owned()))
 }
 
-/// A PATH that begins with the folder of `tributary`, even if it is not installed.
+/// Returns a PATH that begins with the folder of `tributary`, which may not be installed.
 fn path_with_tributary() -> Result<OsString> {
     let program = tributary_program()?;
     let own = program.parent().unwrap_or(Path::new("/")).to_owned();
@@ -185,7 +188,7 @@ fn path_with_tributary() -> Result<OsString> {
     Ok(std::env::join_paths(std::iter::once(own).chain(std::env::split_paths(&path)))?)
 }
 
-/// Forwards the output of a worker's command until it has ended.
+/// Forwards the output of a worker's command until the command has ended.
 async fn attend(
     (rank, host): (usize, String),
     prefix: Prefix,
@@ -199,21 +202,21 @@ async fn attend(
     (rank, host, said.and(status))
 }
 
-/// Forwards line by line, each with the prefix.
+/// Forwards output line by line, with the prefix before each line.
 async fn forward(prefix: &str, from: Option<impl AsyncRead + Unpin>, mut to: impl Write) -> io::Result<()> {
     let Some(from) = from else { return Ok(()) };
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
     while from.read_until(b'\n', &mut line).await? > 0 {
         let text = String::from_utf8_lossy(&line);
-        // In a single write, so that lines of two workers do not mix.
+        // One write for each line, so that lines of two workers do not mix.
         to.write_all(format!("{prefix}{}\n", text.trim_end_matches('\n')).as_bytes())?;
         line.clear();
     }
     Ok(())
 }
 
-/// The process groups of the commands that still run.
+/// The process groups of the running commands.
 #[derive(Debug, Default)]
 struct Groups {
     running: Vec<(usize, Pid)>,
@@ -231,12 +234,12 @@ impl Groups {
         self.running.retain(|(other, _)| *other != rank);
     }
 
-    /// SIGTERM first, SIGKILL from the second time on.
+    /// Sends SIGTERM on the first call, and SIGKILL on later calls.
     fn signal(&mut self) {
         let signal = if self.asked { Signal::KILL } else { Signal::TERM };
         self.asked = true;
         for (_, group) in &self.running {
-            // It fails only if the group has ended by itself.
+            // The call fails only if the group has ended.
             let _ = kill_process_group(*group, signal);
         }
     }

@@ -1,4 +1,4 @@
-//! Options that several commands and daemons have, and what they stand for.
+//! Options that several commands and daemons share, and the values that they select.
 
 pub(crate) mod named;
 pub(crate) mod part;

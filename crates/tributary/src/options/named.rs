@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use tributary_capture::PortFiles;
 use tributary_controller::SwitchAddress;
 
-/// Where a switch listens for P4Runtime: `NAME=HOST:PORT`, or `NAME=HOST:PORT/DEVICE-ID` where its
-/// device id is not its node id in the topology.
+/// The P4Runtime address of a switch: `NAME=HOST:PORT`, or `NAME=HOST:PORT/DEVICE-ID` if its device id
+/// differs from its node id in the topology.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct SwitchAt {
@@ -19,7 +19,7 @@ pub(crate) struct SwitchAt {
 }
 
 impl SwitchAt {
-    /// The address for the controller; `node_id` is the switch's in the topology.
+    /// Returns the address for the controller. `node_id` is the switch's node id in the topology.
     pub(crate) fn address(&self, node_id: u64) -> SwitchAddress {
         let device_id = self.device_id.unwrap_or(node_id);
         SwitchAddress { address: self.address.clone(), device_id }
@@ -53,8 +53,8 @@ impl fmt::Display for SwitchAt {
     }
 }
 
-/// A port of a switch: `NUMBER=INTERFACE`, or `NUMBER=pcap:IN,OUT` for captures, of
-/// which one may be left out.
+/// A port of a switch: `NUMBER=INTERFACE`, or `NUMBER=pcap:IN,OUT` for captures. Either `IN` or `OUT`
+/// may be missing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct PortAt {
@@ -62,14 +62,14 @@ pub(crate) struct PortAt {
     pub(crate) link: LinkAt,
 }
 
-/// Where a port's frames come from and go to.
+/// The source and destination of a port's frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LinkAt {
     Interface(String),
     Captures(PortFiles),
 }
 
-/// The prefix of captures, which interfaces do not have.
+/// The prefix that distinguishes captures from interfaces.
 const CAPTURES: &str = "pcap:";
 
 impl FromStr for PortAt {
@@ -93,7 +93,7 @@ impl FromStr for PortAt {
     }
 }
 
-/// The files in `IN,OUT`, `IN` or `,OUT`.
+/// Parses the files in `IN,OUT`, `IN` or `,OUT`.
 fn port_files(text: &str) -> Option<PortFiles> {
     let (input, output) = text.split_once(',').unwrap_or((text, ""));
     let file = |path: &str| (!path.is_empty()).then(|| PathBuf::from(path));
@@ -121,7 +121,7 @@ impl fmt::Display for LinkAt {
     }
 }
 
-/// Conversions that serde needs for the text form in settings files.
+/// Implements the conversions that serde needs to read and write the text form in settings files.
 macro_rules! text_in_files {
     ($($kind:ty),*) => {$(
         impl TryFrom<String> for $kind {

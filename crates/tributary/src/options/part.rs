@@ -1,4 +1,4 @@
-//! A training process's part in a job, for the commands that act as one.
+//! Options of commands that act as a training process of a job.
 
 use std::path::PathBuf;
 
@@ -29,7 +29,8 @@ impl PartArgs {
     /// Joins the job; returns when it runs.
     ///
     /// # Errors
-    /// No token in the file, no agent, no such job, or no part for this host in it.
+    /// The file contains no token, the agent does not answer, the job does not exist, or this host is not
+    /// one of its members.
     pub async fn take(&self, options: JoinOptions) -> Result<Job> {
         let token = read_token(&self.token_file)?;
         Ok(Agent::connect(&self.socket).await?.join_with(&self.job, token, options).await?)

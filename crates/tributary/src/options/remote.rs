@@ -1,4 +1,4 @@
-//! The controller, as clients reach it.
+//! Options for the connection to the controller.
 
 use std::path::Path;
 
@@ -13,7 +13,8 @@ use crate::options::tls::ClientTlsArgs;
 
 pub(crate) use tributary_cli::controller::{connect, refused};
 
-/// The controller's default address: its TCP port has the number of the INA packets' UDP port.
+/// The controller's default address. Its TCP port has the same number as the UDP port of the INA
+/// packets.
 pub(crate) const DEFAULT_CONTROLLER: &str = "127.0.0.1:29810";
 
 /// Options for commands that make single requests to the controller.
@@ -37,15 +38,15 @@ impl ControllerArgs {
     /// Connects to the controller.
     ///
     /// # Errors
-    /// Certificates that cannot be used, no answer, or no trust.
+    /// The certificates cannot be used, the controller does not answer, or the TLS authentication failed.
     pub(crate) async fn connect(&self) -> Result<ControllerClient<Channel>> {
         connect(&self.remote()?).await
     }
 
-    /// The controller's address and certificates, without connecting.
+    /// Returns the controller's address and certificates, without connecting.
     ///
     /// # Errors
-    /// Certificates that cannot be used, or an invalid address.
+    /// The certificates cannot be used, or the address is invalid.
     pub(crate) fn remote(&self) -> Result<Remote> {
         Ok(Remote::controller(&self.controller, self.tls.load()?)?)
     }
@@ -54,7 +55,7 @@ impl ControllerArgs {
 /// Reads a job's token from a file that `tributary jobs create` wrote.
 ///
 /// # Errors
-/// The file cannot be read, or holds something else.
+/// The file cannot be read, or contains no token.
 pub(crate) fn read_token(file: &Path) -> Result<Vec<u8>> {
     let text = files::read_secret(file).context("there is no token")?;
     match hex::decode(text.trim()) {

@@ -1,4 +1,4 @@
-//! TLS on the command line: the files of the controller, and of everyone else.
+//! TLS options: the files of the controller, and the files of its clients and other daemons.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use tributary_transport::{ClientTls, ServerTls, TlsFiles};
 
 use crate::daemons::service::WrongUse;
 
-/// The default name in the certificate of operators, who create and end all jobs.
+/// The default name in the certificates of operators, who may create and end all jobs.
 pub(crate) const DEFAULT_OPERATOR: &str = "operator";
 
 /// The files of a client of the controller or of a parameter server; a parameter server
@@ -34,10 +34,10 @@ pub(crate) struct ClientTlsArgs {
 }
 
 impl ClientTlsArgs {
-    /// The files that were given; `None` for plain text.
+    /// Returns the given files; `None` for plain text.
     ///
     /// # Errors
-    /// [`WrongUse`]: only some were given.
+    /// [`WrongUse`]: only some files were given.
     pub(crate) fn files(&self) -> Result<Option<TlsFiles>> {
         let files =
             [("--tls-ca", &self.tls_ca), ("--tls-cert", &self.tls_cert), ("--tls-key", &self.tls_key)];
@@ -47,15 +47,15 @@ impl ClientTlsArgs {
     /// Loads the files; `None` for plain text.
     ///
     /// # Errors
-    /// [`WrongUse`] if only some were given; files that cannot be used.
+    /// [`WrongUse`] if only some files were given; or a file cannot be used.
     pub(crate) fn load(&self) -> Result<Option<ClientTls>> {
         Ok(self.files()?.map(ClientTls::load).transpose()?)
     }
 
-    /// Loads the files, as [`load`](Self::load) does, but with a server's settings.
+    /// Loads the files as [`load`](Self::load) does, and returns a server's configuration.
     ///
     /// # Errors
-    /// As for [`load`](Self::load).
+    /// The errors of [`load`](Self::load).
     pub(crate) fn load_server(&self) -> Result<Option<ServerTls>> {
         Ok(self.files()?.map(ServerTls::load).transpose()?)
     }
@@ -90,7 +90,7 @@ impl ControllerTlsArgs {
     /// Loads the files; `None` for plain text.
     ///
     /// # Errors
-    /// [`WrongUse`] if only some were given; files that cannot be used.
+    /// [`WrongUse`] if only some files were given; or a file cannot be used.
     pub(crate) fn load(&self) -> Result<Option<ControllerTls>> {
         let files = [
             ("--tls-cert", &self.tls_cert),
@@ -113,10 +113,10 @@ impl ControllerTlsArgs {
     }
 }
 
-/// All files, or `None` if none were given.
+/// Returns all files, or `None` if none were given.
 ///
 /// # Errors
-/// [`WrongUse`]: some are missing.
+/// [`WrongUse`]: some files are missing.
 fn all_or_none<const N: usize>(files: [(&str, &Option<PathBuf>); N]) -> Result<Option<[PathBuf; N]>> {
     let missing: Vec<_> = files.iter().filter(|(_, file)| file.is_none()).map(|(name, _)| *name).collect();
     if missing.len() == N {

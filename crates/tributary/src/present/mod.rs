@@ -1,4 +1,4 @@
-//! Results as tables and pictures, where several commands show the same.
+//! Results as tables and pictures that several commands show.
 
 pub mod plan;
 pub mod schedule;

@@ -1,5 +1,5 @@
-//! The profile of a backward pass and its time points as a picture: a mark for each
-//! gradient, a band for each set.
+//! Draws the profile of a backward pass and its time points: a mark for each gradient, a band for each
+//! set.
 
 use bytesize::ByteSize;
 use svg::node::element::{Circle, Group};
@@ -10,16 +10,16 @@ use tributary_picture::{FAINT, INK, OTHERS_LIGHT, OURS, RULE, page, rectangle, t
 
 const WIDTH: f64 = 940.0;
 const HEIGHT: f64 = 420.0;
-/// The field in which gradients are marked.
+/// The edges of the plotting area.
 const LEFT: f64 = 60.0;
 const RIGHT: f64 = 900.0;
 const TOP: f64 = 110.0;
 const BOTTOM: f64 = 370.0;
 const MARK: f64 = 3.0;
-/// Marks on the time axis.
+/// The number of ticks on the time axis.
 const TICKS: u32 = 8;
 
-/// Draws when gradients were ready, and when their sets leave.
+/// Draws the times at which gradients were ready, and at which their sets are sent.
 pub fn picture(told: &v1::GetScheduleResponse) -> Document {
     let (schedule, profile) = parts(told);
     let field = Field::of(&profile);
@@ -30,7 +30,7 @@ pub fn picture(told: &v1::GetScheduleResponse) -> Document {
     drawing
 }
 
-/// The schedule and the profile; empty if the controller has none.
+/// Returns the schedule and the profile; both are empty if the controller has none.
 pub(crate) fn parts(told: &v1::GetScheduleResponse) -> (schedule::Schedule, schedule::Profile) {
     (told.schedule.clone().unwrap_or_default(), told.profile.clone().unwrap_or_default())
 }
@@ -48,7 +48,8 @@ fn title(
         .add(text(24.0, 60.0, how, FAINT))
 }
 
-/// The plotting area: time to the right, gradients downwards in the order of the model.
+/// The plotting area. Time runs to the right, and gradients are listed downwards in the order of the
+/// model.
 struct Field {
     /// Duration of the whole pass, in nanoseconds.
     span: f64,

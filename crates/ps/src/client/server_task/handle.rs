@@ -1,4 +1,4 @@
-//! The server's messages, and what is done about them.
+//! Handles the messages of the server.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -41,7 +41,8 @@ impl ServerTask {
             }
             Some(Told::Contribute(contribute)) => self.contribute(&contribute).await,
             Some(Told::PushPlain(plain)) => {
-                // What was pushed in this session is at the server already.
+                // Without a whole gradient of this iteration there is nothing to push. Pieces that were
+                // pushed in this session are at the server already.
                 let whole = self.outgoing.as_ref().filter(|outgoing| outgoing.gradient().is_some());
                 if whole.is_some_and(|outgoing| outgoing.iteration == plain.iteration) {
                     self.push().await?;
@@ -72,7 +73,7 @@ impl ServerTask {
         }
     }
 
-    /// Notifies the server that its group must continue without this host's fabric.
+    /// Notifies the server that the group must continue without this host's fabric.
     async fn fabric_failed(&mut self, group: u64, reason: String) {
         tracing::warn!(server = self.server(), group, reason, "this host goes on without the fabric");
         self.send(Message::FabricFailed(FabricFailed { group, reason })).await;
@@ -82,8 +83,8 @@ impl ServerTask {
         self.agreement.note(&self.server(), step.job_settings).map_err(Trouble::Lasting)?;
         let parameters = self.parameters(step)?;
         if step.iteration < self.iteration {
-            // The server has gone back to its checkpoint. What its updates since then left out is lost with them: these
-            // iterations are computed again.
+            // The server has restarted from its checkpoint. The residuals belong to updates that the server
+            // has lost, and these iterations are computed again.
             self.encoder.forget();
         }
         (self.iteration, self.updates, self.group) = (step.iteration, step.updates, step.group);

@@ -1,7 +1,7 @@
-//! The sessions with one server, each opened when the previous one has broken.
+//! The sessions with one server; when a session has broken, the task opens the next one.
 //!
-//! A task of its own reads what the server sends, so that zeros can go out on request while a gradient is being
-//! computed.
+//! A separate task receives the server's messages, so that the worker can contribute zeros on request
+//! while a gradient is being computed.
 
 mod handle;
 
@@ -32,10 +32,11 @@ use super::waiting::Waiting;
 use crate::changes::Known;
 use crate::values;
 
-/// Messages that may wait to be sent: a gradient or its parts, an urge and a failure.
+/// The number of messages that may be queued for sending: a gradient or its parts, an urge and a
+/// failure.
 const MESSAGES: usize = 4;
 
-/// The most bytes of a message besides parameters.
+/// The most bytes of a message in addition to the parameters.
 const MESSAGE_ROOM: usize = 64 << 10;
 
 /// The state of the task.
@@ -52,19 +53,19 @@ pub(super) struct ServerTask {
     groups: Groups,
     /// The gradient that is being handed in.
     outgoing: Option<Outgoing>,
-    /// A step whose caller was gone before it came.
+    /// A step that arrived when no caller waited for it.
     unclaimed: Option<Step>,
-    /// The iteration of the next push.
+    /// The iteration of the next gradient.
     iteration: u64,
     updates: u64,
-    /// The reduction to which the next gradient may go; 0: none.
+    /// The reduction to which the next gradient may go; 0 means none.
     group: u64,
-    /// When to join again if the session has ended while the caller computes; `None`: not
-    /// before the next gradient.
+    /// The next attempt to join again, if the session has ended while the caller computes. `None` if the
+    /// worker does not join again before the next gradient.
     rejoin: Option<Rejoin>,
 }
 
-/// The next attempt to join again.
+/// The time of the next attempt to join again, and the waits after it.
 struct Rejoin {
     at: tokio::time::Instant,
     backoff: Backoff,
@@ -77,7 +78,7 @@ impl Rejoin {
 }
 
 impl ServerTask {
-    /// Talks with one of the servers in the options about a range of the parameters.
+    /// Creates the task's state for one of the servers in the options and its range of the parameters.
     pub(super) fn new(
         options: &ClientOptions,
         server: usize,
@@ -121,9 +122,9 @@ impl ServerTask {
         }
     }
 
-    /// Handles requests, and listens to the server meanwhile.
-    /// If the session ends, the worker joins again at once: a step may take longer than the server gathers its workers
-    /// for after a restart.
+    /// Handles requests, and receives the server's messages at the same time. If the session ends, the
+    /// worker joins again without waiting for the next request. Otherwise a long computation could last
+    /// longer than a restarted server waits for its workers.
     pub(super) async fn run(mut self, mut requests: mpsc::UnboundedReceiver<Request>) {
         loop {
             let (mut released, rejoin) = (None, self.rejoin.as_ref().map(|rejoin| rejoin.at));
@@ -145,7 +146,8 @@ impl ServerTask {
                     let (computing, pulled) = (self.iteration, self.updates);
                     match self.handle(heard).await {
                         Ok(None) => {}
-                        // The gradient that is being computed is of this iteration, and of the parameters from before.
+                        // This step repeats the iteration that the caller is computing. The caller computes
+                        // with the earlier parameters.
                         Ok(Some(step)) if step.iteration == computing => self.updates = pulled,
                         Ok(Some(step)) => self.unclaimed = Some(step),
                         Err(trouble) => self.lose_session(&trouble),
@@ -155,14 +157,14 @@ impl ServerTask {
         }
     }
 
-    /// Ends the session while the caller computes.
-    /// A trouble that lasts shows again when the next gradient needs a session.
+    /// Ends the session while the caller computes. A lasting error occurs again when the next gradient
+    /// needs a session.
     fn lose_session(&mut self, trouble: &Trouble) {
         self.hang_up();
         self.rejoin = matches!(trouble, Trouble::Passing(_)).then(Rejoin::soon);
     }
 
-    /// Joins again while the caller computes. The step that answers this may be long in coming.
+    /// Joins again while the caller computes. Does not wait for the server's step, which may take long.
     async fn join_again(&mut self) {
         let Some(Rejoin { mut backoff, .. }) = self.rejoin.take() else { return };
         if let Err(Trouble::Passing(_)) = self.dial().await {
@@ -174,7 +176,7 @@ impl ServerTask {
     async fn answer(&mut self, Exchange { hand_in, released, answer, _turn }: Exchange) {
         self.rejoin = None;
         let outcome = match self.unclaimed.take() {
-            // The gradient was computed before its caller saw this step.
+            // The caller has not seen this step and computed its gradient from older parameters.
             Some(step) => Ok(step),
             None => self.exchange(hand_in, released).await,
         };
@@ -184,9 +186,9 @@ impl ServerTask {
         }
     }
 
-    /// Takes a part of the next gradient.
-    /// It leaves at once if there is a session and the whole gradient does not go to a sum, otherwise once the gradient
-    /// is handed in. So does a part that cannot be encoded; its caller learns of that then.
+    /// Adds a part of the next gradient. The part is sent at once if there is a session and the gradient
+    /// does not go to a reduction. Otherwise it is sent when the gradient is handed in. If the part cannot
+    /// be encoded, the caller gets the error at that time.
     async fn part(&mut self, first: usize, values: &[f32]) {
         if self.unclaimed.is_some() {
             return;
@@ -198,7 +200,7 @@ impl ServerTask {
         }
     }
 
-    /// Drops the parts: there will be no gradient of them.
+    /// Drops the parts of an unfinished gradient.
     async fn drop_parts(&mut self) {
         let Some(outgoing) = self.outgoing.take() else { return };
         let any_sent = outgoing.any_sent();
@@ -229,7 +231,7 @@ impl ServerTask {
                 }
                 Err(Trouble::Passing(reason)) => reason,
             };
-            // The first trouble in a good session is when the server went away.
+            // The server counts as unreachable since the first error after a working session.
             let was_good = self.has_joined();
             if was_good {
                 away = Instant::now();
@@ -251,7 +253,7 @@ impl ServerTask {
         }
     }
 
-    /// Ends the session, and with it the part in the session's groups.
+    /// Ends the session, and this worker's part in the session's groups.
     fn hang_up(&mut self) {
         self.session = None;
         self.groups.clear();
@@ -264,8 +266,8 @@ impl ServerTask {
         }
         if !self.has_joined() {
             let step = self.step(None).await?;
-            // At any other iteration the gradient was used, or the server has gone back to its checkpoint and the
-            // parameters from which the gradient was computed are lost.
+            // If the iteration differs, the server has used the gradient, or it has restarted from its
+            // checkpoint and lost the parameters from which the gradient was computed.
             if self.outgoing.as_ref().is_none_or(|outgoing| outgoing.iteration != step.iteration) {
                 return Ok(step);
             }
@@ -281,7 +283,7 @@ impl ServerTask {
         self.step(Some(released)).await
     }
 
-    /// Pushes everything of the gradient that has come and was not sent yet.
+    /// Pushes all values of the gradient that are present and not sent yet.
     async fn push(&mut self) -> Result<(), Trouble> {
         while let Some(outgoing) = &mut self.outgoing {
             let next = outgoing.next(&mut self.encoder, self.updates);
@@ -291,12 +293,12 @@ impl ServerTask {
         Ok(())
     }
 
-    /// Opens a session. Its first step says that the worker may start.
+    /// Opens a session. The worker has joined when the server sends the session's first step.
     async fn dial(&mut self) -> Result<(), Trouble> {
         let channel = self.remote.connect().await.map_err(|error| match error {
             ConnectError::Unreachable { reason, .. } => Trouble::Passing(reason),
             ConnectError::NoDescriptor { .. } => Trouble::Passing(error.to_string()),
-            // Waiting does not improve a certificate.
+            // A certificate error does not disappear with time.
             error => Trouble::Lasting(ClientError::NoTrust(error)),
         })?;
         let most = self.length.saturating_mul(size_of::<f32>()).saturating_add(MESSAGE_ROOM);
@@ -311,14 +313,15 @@ impl ServerTask {
         Ok(())
     }
 
-    /// Sends a message. If the server has ended the session, its reason is still to be read.
+    /// Sends a message. If the server has ended the session, the message is dropped; the reason of the end
+    /// is received later.
     async fn send(&mut self, message: Message) {
         if let Some(session) = &self.session {
             let _ = session.messages.send(WorkerMessage { message: Some(message) }).await;
         }
     }
 
-    /// Waits for the next step. If another server releases the worker, notifies this server.
+    /// Waits for the next step. If another server releases the worker meanwhile, notifies this server.
     async fn step(&mut self, mut released: Option<&mut watch::Receiver<bool>>) -> Result<Step, Trouble> {
         loop {
             if self.session.is_none() {
@@ -351,7 +354,7 @@ impl ServerTask {
     }
 }
 
-/// Waits until this time; `None`: forever.
+/// Waits until `time`, or forever if it is `None`.
 async fn until(time: Option<tokio::time::Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,

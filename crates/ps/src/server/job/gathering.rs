@@ -1,4 +1,4 @@
-//! The time before training starts, in which its workers come together.
+//! The time before training starts, while the workers join.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::policy::Worker;
 
-/// The workers that have come before training starts.
+/// The workers that have joined before training starts.
 #[derive(Debug, Default)]
 pub(super) struct Gathering {
     present: BTreeSet<Worker>,
@@ -15,7 +15,7 @@ pub(super) struct Gathering {
 }
 
 impl Gathering {
-    /// A worker has come. The first one determines how long the others have.
+    /// Adds a worker. The first worker's arrival and `patience` determine how long the others have.
     pub(super) fn join(&mut self, worker: Worker, now: Instant, patience: Duration) {
         self.present.insert(worker);
         self.until.get_or_insert(now + patience);
@@ -28,7 +28,7 @@ impl Gathering {
         }
     }
 
-    /// The workers with a number below `workers` that have not come.
+    /// Returns the workers with a number below `workers` that have not joined.
     pub(super) fn missing(&self, workers: NonZeroU16) -> BTreeSet<Worker> {
         (0..workers.get()).filter(|worker| !self.present.contains(worker)).collect()
     }

@@ -1,4 +1,5 @@
-//! A job's parameters and gradients, without I/O and threads; the time comes as an argument.
+//! A job's parameters and gradients, without I/O and threads. The caller passes the time as an
+//! argument.
 
 mod gathering;
 mod sums;
@@ -22,7 +23,7 @@ use crate::policy::{Action, Policy, Worker};
 use crate::values;
 use gathering::Gathering;
 
-/// Why a worker's message cannot be used. Only that worker is concerned.
+/// The error of a worker's message that cannot be used. It ends only that worker's session.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum InvalidMessage {
     #[error(
@@ -40,26 +41,26 @@ pub(super) enum InvalidMessage {
 /// Parameters in training.
 pub(super) struct Job {
     spec: JobSpec,
-    /// The checksum of the spec.
+    /// The checksum of the job's settings.
     checksum: u32,
     /// The range's first parameter in the model.
     first: u64,
     parameters: Vec<f32>,
     optimizer: Box<dyn Optimizer>,
     policy: Box<dyn Policy>,
-    /// Number of gradients of each worker that are in the parameters.
+    /// Number of gradients of each worker that the parameters contain.
     used: BTreeMap<Worker, u64>,
     held: BTreeMap<Worker, PendingGradient>,
-    /// Workers that have parameters and no gradient here.
+    /// Workers that have the present parameters and whose gradients have not arrived.
     computing: BTreeSet<Worker>,
-    /// `None`: training is under way.
+    /// The workers that have joined before training starts; `None` during training.
     gathering: Option<Gathering>,
     updates: u64,
-    /// True if some parameter is infinite or not a number: no update can repair it.
+    /// True if some parameter is infinite or not a number. No later update can repair this.
     diverged: bool,
-    /// A buffer for means of gradients.
+    /// A buffer for weighted means of gradients.
     mean: Vec<f32>,
-    /// Updates that wait for gradients or sums. A snapshot does not include them.
+    /// Updates that wait for gradients or sums. They are not part of a snapshot.
     pending: Pending,
     groups: Groups,
 }
@@ -67,35 +68,36 @@ pub(super) struct Job {
 /// One worker's gradient.
 pub(super) struct Gradient {
     pub(super) iteration: u64,
-    /// The number of updates in the parameters from which it was computed.
+    /// The number of updates in the parameters from which the gradient was computed.
     pub(super) pulled: u64,
-    /// The values; `None`: it is only announced.
+    /// The values; `None` if the worker has only announced the gradient.
     pub(super) values: Option<Vec<f32>>,
 }
 
 /// The workers or gradients that the waiting workers need.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Awaited {
-    /// The workers that are missing before training starts; afterwards those whose gradients have not come.
+    /// Before training starts, the workers that have not joined; afterwards, the workers whose gradients
+    /// are missing.
     pub(super) workers: BTreeSet<Worker>,
-    /// When training starts without the missing ones; `None`: it is under way.
+    /// The time at which training starts without the missing workers; `None` during training.
     pub(super) start: Option<Instant>,
 }
 
-/// The least time for a sum, or for a gradient that was requested.
+/// The least time to wait for a sum, or for a gradient that was requested.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The additional time for each of its values: 4 MB/s is slow even for a switch in software.
+/// The additional time per value. It allows 4 MB/s, which is slow even for a software switch.
 const PATIENCE_PER_VALUE: Duration = Duration::from_micros(1);
 
 impl Job {
-    /// A new job, as its first worker starts it.
+    /// Creates a new job with the initial parameters of its first worker.
     pub(super) fn new(spec: JobSpec, first: u64, initial: Vec<f32>) -> Result<Self, OptimizerError> {
         let optimizer = spec.optimizer.build(initial.len(), None)?.state();
         let (job, used) = (spec.name.clone(), BTreeMap::new());
         Self::restore(spec, Snapshot { job, first, parameters: initial, optimizer, used, updates: 0 })
     }
 
-    /// Restores a job from its checkpoint. The policy forms its groups again.
+    /// Restores a job from its checkpoint. The policy starts without groups.
     pub(super) fn restore(spec: JobSpec, snapshot: Snapshot) -> Result<Self, OptimizerError> {
         let Snapshot { first, parameters, optimizer, used, updates, .. } = snapshot;
         Ok(Self {
@@ -146,7 +148,7 @@ impl Job {
         }
     }
 
-    /// Checks that the worker means this range.
+    /// Checks that the range that a worker requests is the range of this server.
     pub(super) fn check_range(&self, first: u64, length: u64) -> Result<(), InvalidMessage> {
         let own = (self.first, self.parameters.len() as u64);
         if (first, length) == own {
@@ -155,7 +157,7 @@ impl Job {
         Err(InvalidMessage::Range { first: own.0, length: own.1, got: (first, length) })
     }
 
-    /// A worker joins that is not present; `host` is its host if it can take part in reductions.
+    /// Adds a worker that is not present. `host` is its host if the host can take part in reductions.
     pub(super) fn join(
         &mut self,
         worker: Worker,
@@ -189,9 +191,9 @@ impl Job {
         gathering.end().into_iter().flat_map(|worker| self.begin(worker, stats)).collect()
     }
 
-    /// All workers have lost this server, whether or not they know it yet: the server gathers them again,
-    /// as it does after a start from a checkpoint, and they push unused gradients again. What they leave behind must
-    /// not be used before all of them are back.
+    /// Returns to the state before training starts, because all workers have lost this server or will
+    /// notice that they have. The server gathers them again, as after a restart from a checkpoint, and they
+    /// push unused gradients again. Gradients from before must not be used until all workers are back.
     pub(super) fn gather_again(&mut self, stats: &mut JobStats) -> Outputs {
         let mut out = Outputs::new();
         self.groups.end_all(&mut out);
@@ -207,7 +209,8 @@ impl Job {
         self.settle(actions, worker, stats)
     }
 
-    /// A gradient has come, or is announced. If it has come before, or was used, nothing changes.
+    /// Handles a gradient that has arrived or is announced. A gradient that arrived or was used before
+    /// changes nothing.
     pub(super) fn push(
         &mut self,
         worker: Worker,
@@ -244,7 +247,8 @@ impl Job {
         Ok(out)
     }
 
-    /// A worker has left. Its gradient is used now or, if the worker comes back, asked for again.
+    /// Removes a worker. Its gradient is used now. Otherwise the server requests it again if the worker
+    /// comes back.
     pub(super) fn leave(&mut self, worker: Worker, stats: &mut JobStats) -> Outputs {
         if let Some(gathering) = &mut self.gathering {
             self.groups.leave(worker);
@@ -263,25 +267,26 @@ impl Job {
         self.pending.leave(worker);
         self.complete(&mut out, stats);
         if self.policy.progress().workers().len() == 0 {
-            // The first one that comes back must not train alone, where all had lost their connections.
+            // All workers have lost their connections. The first one that comes back must not train alone.
             self.gathering = Some(Gathering::default());
         }
         out
     }
 
-    /// Another server of the job has released this worker.
+    /// Handles the notification that another server of the job has released this worker.
     pub(super) fn urge(&mut self, worker: Worker, stats: &mut JobStats) -> Outputs {
         let actions = self.policy.urge(worker);
         self.settle(actions, worker, stats)
     }
 
-    /// Gives up what has not come in time, and adapts the reductions to the group.
-    /// To be called after each of the other methods, and at the [deadline](Self::deadline).
+    /// Handles sums and gradients that are overdue, and adapts the reductions to the policy's group. The
+    /// caller calls this after each other method, and at the [deadline](Self::deadline).
     pub(super) fn conclude(&mut self, now: Instant, stats: &mut JobStats) -> Outputs {
         let mut out = self.start(now, stats);
         let length = u32::try_from(self.parameters.len()).unwrap_or(u32::MAX);
         let patience = PATIENCE + PATIENCE_PER_VALUE * length;
-        // At least two passes: an update that now waits for another event gets a new deadline.
+        // The loop needs at least two passes, because an update that now waits for another event gets a new
+        // deadline.
         loop {
             let overdue = self.pending.overdue(now, patience);
             if overdue.is_empty() {
@@ -300,7 +305,7 @@ impl Job {
         out
     }
 
-    /// The next deadline of something that has to come.
+    /// Returns the earliest deadline of a sum, of a gradient, or of the start of training.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let start = self.gathering.as_ref().and_then(Gathering::until);
         start.into_iter().chain(self.pending.deadline()).min()
@@ -310,7 +315,7 @@ impl Job {
         self.used.get(&worker).copied().unwrap_or(0)
     }
 
-    /// Carries out the policy's actions, which `cause` has triggered.
+    /// Carries out the policy's actions. The worker `cause` has triggered them.
     fn settle(&mut self, actions: Vec<Action>, cause: Worker, stats: &mut JobStats) -> Outputs {
         let mut out = Outputs::new();
         for action in actions {

@@ -24,7 +24,7 @@ impl Job {
         out
     }
 
-    /// A worker's host cannot take part in a reduction.
+    /// Handles a worker's report that its host cannot take part in a reduction.
     pub(in crate::server) fn fabric_failed(
         &mut self,
         worker: Worker,
@@ -53,7 +53,7 @@ impl Job {
         }
     }
 
-    /// Gives up a reduction: its group continues without it.
+    /// Ends a reduction; its group continues without it.
     pub(super) fn give_up(&mut self, group: u64, reason: &str, out: &mut Outputs, stats: &mut JobStats) {
         if self.groups.fail(group, self.policy.progress().slowest_epoch(), out) {
             tracing::warn!(job = self.spec.name, group, reason, "the group goes on without the fabric");
@@ -61,7 +61,7 @@ impl Job {
         }
     }
 
-    /// Requests the single gradients of the reduction's sums.
+    /// Requests the single gradients that the reduction should have summed.
     pub(super) fn fall_back(&mut self, group: u64, out: &mut Outputs, stats: &mut JobStats) {
         let (rounds, workers) = self.pending.fall_back(group);
         stats.fabric_fallbacks += rounds;

@@ -1,4 +1,4 @@
-//! A job without sessions.
+//! Tests of a job without sessions.
 
 use std::num::{NonZeroU16, NonZeroU64};
 
@@ -11,7 +11,7 @@ fn job(policy: PolicyKind, workers: u16) -> (Job, JobStats) {
     (Job::new(spec, 0, vec![0.0; 2]).unwrap(), JobStats::default())
 }
 
-/// The steps among the outputs.
+/// Returns the steps among the outputs.
 fn steps(outputs: &Outputs) -> Vec<(Worker, Step)> {
     let step = |output: &Output| match output {
         Output::Send(worker, Message::Step(step)) => Some((*worker, step.clone())),
@@ -94,12 +94,12 @@ fn nobody_trains_alone_after_all_have_lost_the_server() {
     let now = Instant::now();
     job.join(0, None, now, &mut stats);
     job.join(1, None, now, &mut stats);
-    // One after the other, as their connections end.
+    // The workers leave one after the other, as their connections end.
     job.leave(1, &mut stats);
     job.leave(0, &mut stats);
     assert!(job.join(1, None, now, &mut stats).is_empty());
     assert_eq!(workers(&job.join(0, None, now, &mut stats)), [0, 1]);
-    // One comes back before the server knows that the other one is away.
+    // One worker comes back before the server knows that the other one has left.
     job.push(0, gradient(0, [1.0; 2]), now, &mut stats).unwrap();
     assert!(job.gather_again(&mut stats).is_empty() && job.join(1, None, now, &mut stats).is_empty());
     assert!(job.conclude(now, &mut stats).is_empty(), "what is left behind is used");

@@ -1,4 +1,4 @@
-//! Turns gradients into updates: at once, or when all of them have come.
+//! Turns gradients into updates, at once or when all their gradients have arrived.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,8 @@ use crate::server::stats::JobStats;
 use crate::server::weights;
 
 impl Job {
-    /// Makes an update, or puts it off until the gradients that workers keep have come: as a sum if they
-    /// can take part in one, otherwise one by one.
+    /// Makes an update, or delays it until the gradients that are still with their workers have arrived.
+    /// They arrive as one sum if their workers can take part in a reduction, otherwise one by one.
     pub(super) fn apply(
         &mut self,
         mut parts: Vec<WeightedGradient>,
@@ -60,8 +60,8 @@ impl Job {
         }
     }
 
-    /// Makes one update by the weighted mean of gradients; `sum` is the sum of the
-    /// gradients that are not here.
+    /// Makes one update by the weighted mean of gradients. `sum` is the sum of the gradients that are not
+    /// at the server.
     pub(super) fn update(
         &mut self,
         parts: Vec<(WeightedGradient, PendingGradient)>,
@@ -93,7 +93,8 @@ impl Job {
         }
         for (part, held) in parts {
             *self.used.entry(part.worker).or_default() += 1;
-            // After the server went back to a checkpoint, workers may have seen more updates than it has.
+            // Saturating: after a restart from a checkpoint, workers may have seen more updates than the
+            // server has.
             stats.used(part.worker, self.updates.saturating_sub(held.pulled));
         }
         self.updates += 1;
@@ -101,7 +102,7 @@ impl Job {
     }
 
     fn look_for_divergence(&mut self, stats: &mut JobStats) {
-        // Each value, as a fold without an exit is faster than one with it.
+        // The fold checks every value, because it is faster than a loop that stops early.
         if self.diverged || self.parameters.iter().fold(true, |all, value| all & value.is_finite()) {
             return;
         }

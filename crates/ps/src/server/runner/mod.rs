@@ -1,4 +1,4 @@
-//! A job's thread: it owns the job, and gets everything that happens to it as a command.
+//! A job's thread. It owns the job, and receives all events of the job as commands.
 
 mod waits;
 mod workers;
@@ -32,13 +32,14 @@ use workers::ConnectedWorker;
 pub(super) struct Runner {
     pub(super) commands: Arc<Sender<Command>>,
     pub(super) stats: Arc<Mutex<JobStats>>,
-    /// Ends with whether the job's last updates are in a checkpoint, if there are any to be.
+    /// The thread. It returns true if a checkpoint contains the job's last updates, or if no checkpoints
+    /// are written.
     pub(super) thread: JoinHandle<bool>,
 }
 
 impl Runner {
-    /// Starts a job's thread; `job` comes from its checkpoint, if there is one, and
-    /// checkpoints go to `file`.
+    /// Starts a job's thread. `job` is the job from its checkpoint, if one exists; new checkpoints go to
+    /// `file`.
     pub(super) fn start(
         spec: JobSpec,
         job: Option<Job>,
@@ -75,23 +76,23 @@ impl Runner {
 
 struct State {
     spec: JobSpec,
-    /// `None` before the first worker has brought parameters.
+    /// The job; `None` before the first worker has brought parameters.
     job: Option<Job>,
     sessions: BTreeMap<Worker, ConnectedWorker>,
-    /// The settings that the workers have in common; empty: none of them has said any.
+    /// The settings that all present workers share; empty if no worker has sent any.
     settings: String,
-    /// The settings that workers of this job had last.
+    /// The settings of the workers that trained this job last.
     trained_with: String,
-    /// `None` without a fabric.
+    /// The reductions; `None` without a fabric.
     reductions: Option<Reductions>,
     stats: Arc<Mutex<JobStats>>,
     writer: Option<Writer>,
     /// The number of updates in the last snapshot that was handed to the writer.
     saved: u64,
     pulse: Arc<Pulse>,
-    /// The last standstill that is known here.
+    /// The last standstill that this thread has handled.
     stood_still: Option<Standstill>,
-    /// When it was last looked whether workers wait.
+    /// The time of the last check for waiting workers.
     looked: Instant,
 }
 
@@ -103,7 +104,8 @@ impl State {
                 None => commands.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(end) => commands.recv_timeout(end.saturating_duration_since(Instant::now())),
             };
-            // Before the command is believed: it may be that a worker has left, which has only lost this server.
+            // This comes before the command is handled. If the command reports that a worker has left, the
+            // cause may be a standstill of the server.
             self.look_for_standstill();
             match command {
                 Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => break,
@@ -141,7 +143,7 @@ impl State {
                 let _ =
                     answer.send(self.job.as_ref().map(|job| job.parameters().to_vec()).unwrap_or_default());
             }
-            // The session is over already.
+            // The session has ended.
             Command::Push { .. }
             | Command::Urge { .. }
             | Command::FabricFailed { .. }
@@ -158,7 +160,7 @@ impl State {
         self.sessions.get(&worker).is_some_and(|there| there.number == session)
     }
 
-    /// Applies an event to the job, and carries out the outputs.
+    /// Passes an event to the job, and carries out the resulting actions.
     fn with_job(&mut self, event: impl FnOnce(&mut Job, &mut JobStats) -> Outputs) {
         let Some(job) = &mut self.job else { return };
         let mut guard = self.stats.lock();
@@ -208,7 +210,7 @@ impl State {
 }
 
 impl Drop for State {
-    /// A defect has ended the thread: workers must not wait for it.
+    /// Ends all sessions if the thread panics, because workers must not wait for this job.
     fn drop(&mut self) {
         if thread::panicking() {
             let failed = "a defect of the parameter server has ended this job: its log says more";

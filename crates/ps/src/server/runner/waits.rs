@@ -1,4 +1,4 @@
-//! Reports to waiting workers which workers they wait for.
+//! Reports to waiting workers about the workers for which they wait.
 
 use std::time::Instant;
 
@@ -10,13 +10,13 @@ use super::State;
 use crate::policy::Worker;
 
 impl State {
-    /// The time of the next check for workers that have waited for long; `None` if no worker waits.
+    /// Returns the time of the next check for workers with a long wait; `None` if no worker waits.
     pub(super) fn next_look(&self) -> Option<Instant> {
         let waits = self.sessions.values().any(|session| session.waits);
         waits.then(|| self.looked + Moments::LOOK_INTERVAL)
     }
 
-    /// Reports to the workers that have waited for a while, at the same [`Moments`] as agents do.
+    /// Sends reports to the workers that have waited long, at the [`Moments`] that agents use, too.
     pub(super) fn tell_waits(&mut self) {
         let now = Instant::now();
         let Some(job) = &self.job else { return };
@@ -39,7 +39,7 @@ impl State {
                 starts_in_milliseconds,
                 waited_milliseconds: milliseconds(waited),
             });
-            // If the channel is full, the worker gets the report at the next moment.
+            // If the channel is full, the report is dropped, and the worker gets the next one.
             let _ = session.replies.try_send(Ok(ServerMessage { message: Some(message) }));
         }
         if !told.is_empty() {

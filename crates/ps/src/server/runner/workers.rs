@@ -1,4 +1,4 @@
-//! The workers of a job: they come, push and go.
+//! The workers of a job: joining, pushing and leaving.
 
 use std::time::Instant;
 
@@ -17,15 +17,15 @@ use crate::server::stats::WorkerStats;
 pub(super) struct ConnectedWorker {
     pub(super) number: u64,
     pub(super) replies: Replies,
-    /// Since when it has been computing, or waiting.
+    /// The time since which the worker has been computing, or waiting.
     pub(super) since: Instant,
     pub(super) waits: bool,
-    /// The times of the reports to it while it waits.
+    /// The times of the reports to the worker while it waits.
     pub(super) moments: Moments,
 }
 
 impl ConnectedWorker {
-    /// The worker has been released: it waits no longer.
+    /// Records that the worker has been released and does not wait any more.
     pub(super) fn released(&mut self, stats: &mut WorkerStats) {
         if std::mem::replace(&mut self.waits, false) {
             let now = Instant::now();
@@ -57,9 +57,9 @@ impl State {
         self.with_job(|job, stats| job.join(worker, host, Instant::now(), stats));
     }
 
-    /// Checks that a worker has the settings of the other workers that are present.
+    /// Checks that a worker has the same settings as the other present workers.
     fn agree(&mut self, worker: Worker, settings: String) -> Result<(), String> {
-        // Workers that lost the server because it stood still get time to reconnect.
+        // Workers that lost the server because of a standstill get time to reconnect.
         let may_come_back = |standstill: &Standstill| standstill.to.elapsed() < self.spec.gather_time();
         let is_alone = self.sessions.keys().all(|other| *other == worker);
         if is_alone && !self.stood_still.as_ref().is_some_and(may_come_back) {
@@ -83,7 +83,8 @@ impl State {
         ))
     }
 
-    /// Checks that a worker's range is this job's, which the first worker determines.
+    /// Checks that a worker's range is the range of this job. The first worker's range becomes the job's
+    /// range.
     fn accept(&mut self, first: u64, initial: Vec<f32>) -> Result<(), String> {
         if let Some(job) = &self.job {
             return job.check_range(first, initial.len() as u64).map_err(|refusal| refusal.to_string());
@@ -122,12 +123,12 @@ impl State {
         tracing::info!(job = self.spec.name, worker, "a worker has left");
         self.sessions.remove(&worker);
         self.gone(worker);
-        // The worker may not come back to repeat its last iterations.
+        // The checkpoint is written now, because the worker may not come back to repeat its last iterations.
         self.save();
     }
 
-    /// Gathers all workers again if the server has stood still: some have given it up meanwhile, and what
-    /// looks like their leaving is the server's own doing.
+    /// Gathers all workers again if the server has stood still. Some workers have closed their sessions
+    /// meanwhile, because the server did not respond; they have not left the training.
     pub(super) fn look_for_standstill(&mut self) {
         let known = self.stood_still.map(|known| known.from);
         let standstill = self.pulse.standstill().filter(|one| known != Some(one.from));
@@ -156,11 +157,12 @@ impl State {
         self.with_job(|job, stats| job.leave(worker, stats));
     }
 
-    /// Ends the session of a worker for which the others must not wait.
+    /// Ends the session of a worker, so that the other workers do not wait for it.
     pub(super) fn end(&mut self, worker: Worker, reason: &str) {
         let Some(session) = self.sessions.get(&worker) else { return };
         tracing::warn!(job = self.spec.name, worker, reason, "a worker's session ends");
-        // A worker that does not read only sees the end of its session.
+        // If the channel is full because the worker does not read, the worker sees only the end of its
+        // session.
         let _ = session.replies.try_send(Err(Status::deadline_exceeded(reason)));
         self.leave(worker);
     }

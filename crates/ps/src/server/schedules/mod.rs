@@ -1,6 +1,7 @@
 //! Random schedules of a job whose group has a fabric, compared with the same job without a fabric.
 //!
-//! The effect of the gradients is the same, whatever the fabric does, and no worker waits forever.
+//! The tests check that the fabric does not change the effect of the gradients, and that no worker
+//! waits forever.
 
 mod world;
 
@@ -10,7 +11,7 @@ use super::stats::JobStats;
 use crate::policy::Worker;
 use world::{MOST, State, World, coordinate, spec};
 
-/// Picks low numbers more often than high ones: some workers are faster.
+/// Picks a worker; workers early in the list are picked more often, so that they are faster.
 fn skewed(among: &[Worker], pick: u16) -> Option<Worker> {
     let share = f64::from(pick) / 65536.0;
     among.get((share * share * among.len() as f64) as usize).copied()
@@ -21,7 +22,7 @@ fn choices() -> impl Strategy<Value = Vec<(u8, u16)>> {
 }
 
 proptest! {
-    /// No worker leaves: the updates are the same as without a fabric, though in another order.
+    /// If no worker leaves, the job makes the same updates as without a fabric, possibly in another order.
     #[test]
     fn a_fabric_changes_when_gradients_are_used_and_nothing_else(
         workers in 3usize..8, able in 0usize..8, epoch in 1u64..4, slack in 0u64..7, choices in choices(),
@@ -59,8 +60,9 @@ proptest! {
         prop_assert_eq!(world.computing(), plain.computing());
     }
 
-    /// Workers come and go, some do not answer when asked, and the server stands still: exactly the
-    /// gradients are used that the server says, each once, and the present workers make progress.
+    /// Workers come and go, some do not answer requests, and the server stands still. The parameters must
+    /// contain exactly the gradients that the server counts as used, each once, and the present workers
+    /// must make progress.
     #[test]
     fn whoever_goes_no_gradient_is_used_twice_and_nobody_waits_for_ever(
         workers in 3usize..8, epoch in 1u64..4, slack in 0u64..7, choices in choices(),
@@ -88,7 +90,8 @@ proptest! {
         world.drain();
         let gone = world.those(|node| node.state == State::Gone);
         gone.into_iter().for_each(|worker| world.come(worker));
-        // Everyone's last gradient is either used or in the list of the group, which others can complete.
+        // Each worker's last gradient is either used, or in the group's list, which other gradients can
+        // complete.
         for _ in 0..3 * workers * workers {
             if let Some(&worker) = world.computing().first() {
                 world.arrive(worker, false);
@@ -109,12 +112,12 @@ proptest! {
     }
 }
 
-/// The fast workers are a group as soon as the policy ranks, and their sums come.
+/// The fast workers form a group as soon as the policy ranks, and the fabric delivers their sums.
 #[test]
 fn a_healthy_fabric_carries_the_groups_gradients() {
     let mut world = World::new(spec(4, 2, 1, 1.0), 4);
     for _ in 0..MOST / 6 {
-        // Worker 3 is slow; while 0 and 1 wait for 2, its gradients use up the slack.
+        // Worker 3 is slow. While workers 0 and 1 wait for worker 2, their group's slack is used up.
         for worker in [0, 1, 3, 2, 0, 1, 0, 1, 2, 0, 1, 2] {
             world.open();
             if world.computing().contains(&worker) {

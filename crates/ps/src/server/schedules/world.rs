@@ -1,7 +1,7 @@
 //! A job with workers and a fabric that follow a schedule.
 //!
-//! Every gradient has a coordinate of its own. So the parameters show the gradients that were used, with the share and
-//! the learning rate of each.
+//! Every gradient has a separate coordinate. So the parameters show which gradients were used, with
+//! which share and learning rate.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::{NonZeroU16, NonZeroU64};
@@ -25,7 +25,7 @@ pub(super) enum State {
     Computing {
         group: u64,
     },
-    /// Its gradient is at the server, or announced.
+    /// The worker's gradient is at the server, or announced.
     Waiting {
         announced: bool,
     },
@@ -37,9 +37,9 @@ pub(super) struct Node {
     pub(super) state: State,
     iteration: u64,
     pulled: u64,
-    /// The groups in which it takes part, with their next rounds.
+    /// The groups in which the worker takes part, with the next round of each.
     groups: BTreeMap<u64, u64>,
-    /// True if it must push the gradient that it announced.
+    /// True if the worker must push the gradient that it announced.
     asked: bool,
 }
 
@@ -49,7 +49,7 @@ struct FabricJob {
     members: BTreeSet<Worker>,
     opened: bool,
     live: bool,
-    /// The members' contributions to each round that is not done.
+    /// The members' contributions to each unfinished round.
     rounds: BTreeMap<u64, BTreeMap<Worker, (u32, Option<usize>)>>,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct World {
     now: Instant,
     nodes: Vec<Node>,
     fabric: BTreeMap<u64, FabricJob>,
-    /// Workers with lower numbers have hosts.
+    /// The number of workers with a host; workers with lower numbers have one.
     able: usize,
 }
 
@@ -81,7 +81,7 @@ fn unit(workers: usize, coordinate: usize) -> Vec<f32> {
 }
 
 impl World {
-    /// A world in which `able` of the workers have hosts.
+    /// Creates a world in which the first `able` workers have hosts.
     pub(super) fn new(spec: JobSpec, able: usize) -> Self {
         let workers = usize::from(spec.workers.get());
         let node =
@@ -109,7 +109,7 @@ impl World {
         self.settle(outputs);
     }
 
-    /// The server has stood still: it has lost all workers.
+    /// Simulates a standstill of the server, which loses all workers.
     pub(super) fn stand_still(&mut self) {
         for node in &mut self.nodes {
             (node.state, node.asked) = (State::Gone, false);
@@ -119,7 +119,7 @@ impl World {
         self.settle(outputs);
     }
 
-    /// A worker hands in a gradient; it is only announced if it may be and is not `plain`.
+    /// Hands in a worker's gradient. The worker only announces it if that is allowed and `plain` is false.
     pub(super) fn arrive(&mut self, worker: Worker, plain: bool) {
         let node = &mut self.nodes[usize::from(worker)];
         let State::Computing { group } = node.state else { panic!("{worker} does not compute") };
@@ -128,7 +128,7 @@ impl World {
         self.hand_in(worker, announced);
     }
 
-    /// A worker pushes the gradient that it announced.
+    /// Pushes the gradient that a worker announced.
     pub(super) fn answer(&mut self, worker: Worker) {
         let node = &mut self.nodes[usize::from(worker)];
         assert!(std::mem::take(&mut node.asked));
@@ -158,7 +158,7 @@ impl World {
         self.perform(outputs);
     }
 
-    /// Does what runner, clients and fabric do.
+    /// Performs a job's actions in place of the job's thread, the clients and the fabric.
     fn perform(&mut self, outputs: Outputs) {
         let mut expelled = Vec::new();
         for output in outputs {
@@ -212,7 +212,7 @@ impl World {
         }
     }
 
-    /// The sum of the oldest round to which every member has contributed.
+    /// Returns the sum of the oldest round to which every member has contributed.
     fn sum(&self, pick: usize) -> Option<(u64, Sum)> {
         let done = self.fabric.iter().filter_map(|(group, reduction)| {
             let (round, given) = reduction.rounds.first_key_value()?;
@@ -236,7 +236,7 @@ impl World {
         self.tell(group, GroupEvent::Sum(sum));
     }
 
-    /// Takes a fabric job one step closer to being live.
+    /// Advances a fabric job by one step towards live.
     pub(super) fn open(&mut self) {
         let Some((&group, reduction)) = self.fabric.iter_mut().find(|(_, reduction)| !reduction.live) else {
             return;
@@ -261,7 +261,7 @@ impl World {
         self.settle(outputs);
     }
 
-    /// Lets time pass until something is overdue.
+    /// Advances the time to the next deadline.
     pub(super) fn wait(&mut self) {
         if let Some(deadline) = self.job.deadline() {
             self.now = deadline.max(self.now);
@@ -283,7 +283,7 @@ impl World {
         self.those(|node| node.asked)
     }
 
-    /// With a dead fabric: everything that was requested comes.
+    /// Completes all requests while the fabric delivers no sums.
     pub(super) fn drain(&mut self) {
         for _ in 0..10 * self.nodes.len() {
             match self.asked().first() {

@@ -1,4 +1,4 @@
-//! The options of the measurement.
+//! The options of `tributary allreduce`.
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ impl Codec {
 }
 
 impl DataType {
-    /// The codec's name on the command line.
+    /// Returns the codec's name on the command line.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",

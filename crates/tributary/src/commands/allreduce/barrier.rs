@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use tributary_client::{Job, Operation, Segment};
 
-/// An all-reduce of one element, which no rank leaves before all have entered it.
+/// A barrier that is an all-reduce of one element. No rank leaves it before all ranks have entered it.
 #[derive(Debug)]
 pub(super) struct Barrier(Segment);
 

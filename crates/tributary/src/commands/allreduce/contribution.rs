@@ -1,21 +1,23 @@
-//! Contributions of each rank, from which every rank knows the sum.
+//! Contributions of each rank, from which every rank can compute the sum.
 //!
-//! All contributions that are not quantised are integers that each type holds exactly, and so are the sums before they
-//! are rounded to the type: a right result has exactly the expected bits.
+//! Contributions that are not quantised are integers that each type represents exactly. The same holds
+//! for their sums before they are rounded to the type. So a correct result has exactly the expected
+//! bits.
 
 use std::fmt;
 
 use half::{bf16, f16};
 use tributary_client::Element;
 
-/// Contributions are -128 to 127: what bf16, with 8 significant bits, holds exactly.
+/// Contributions are -128 to 127, because bf16, with 8 significant bits, represents these integers
+/// exactly.
 const HALF_RANGE: i64 = 128;
-/// Half of the number of values of 24 bits, all of which f32 holds exactly.
+/// Half of the number of 24-bit values, all of which f32 represents exactly.
 const HALF_OF_24_BITS: f32 = (1 << 23) as f32;
 
-/// An element that can be made from an integer.
+/// An element type that integers can be converted to.
 pub(super) trait Number: Element + PartialEq + fmt::Display {
-    /// The value nearest to `integer`.
+    /// Returns the value nearest to `integer`.
     fn from_integer(integer: i64) -> Self;
 }
 
@@ -43,7 +45,7 @@ impl Number for bf16 {
     }
 }
 
-/// A sum that differs from the expected one.
+/// A sum that differs from the expected sum.
 #[derive(Debug, PartialEq)]
 pub(super) struct Wrong<T> {
     element: usize,
@@ -57,15 +59,16 @@ impl<T: fmt::Display> fmt::Display for Wrong<T> {
     }
 }
 
-/// Fills in what `rank` contributes to the elements from `first` on.
+/// Writes the contribution of `rank` to `elements`; `first` is the index of the first of these
+/// elements.
 pub(super) fn fill<T: Number>(first: usize, elements: &mut [T], rank: u32, iteration: u32) {
     for (index, element) in (first..).zip(elements) {
         *element = T::from_integer(value(index, rank, iteration));
     }
 }
 
-/// Fills in what `rank` contributes as a gradient: many values near 0, few large ones, -1 to 1.
-/// Uses only operations that every machine rounds alike.
+/// Writes a contribution of `rank` that resembles a gradient: many values near 0 and few large ones,
+/// from -1 to 1. Uses only operations that every machine rounds in the same way.
 pub(super) fn fill_as_gradient(elements: &mut [f32], rank: u32, iteration: u32) {
     for (index, element) in elements.iter_mut().enumerate() {
         let even = (hash(index, rank, iteration) >> 40) as f32 / HALF_OF_24_BITS - 1.0;
@@ -73,8 +76,8 @@ pub(super) fn fill_as_gradient(elements: &mut [f32], rank: u32, iteration: u32) 
     }
 }
 
-/// Finds the first wrong sum, where `sums` are those of the elements from `first` on and
-/// `ranks` have contributed.
+/// Returns the first wrong sum. `sums` are the sums of the elements from index `first` on; the members
+/// in `ranks` have contributed.
 pub(super) fn find_wrong<T: Number>(
     first: usize,
     sums: &[T],
@@ -88,8 +91,8 @@ pub(super) fn find_wrong<T: Number>(
     })
 }
 
-/// A value that differs for every element, rank and iteration, so that no mix-up goes unnoticed: the
-/// upper bits of a multiplicative hash.
+/// Returns a value that depends on the element, the rank and the iteration, so that the check detects
+/// any mix-up. The value consists of the upper bits of a multiplicative hash.
 fn value(index: usize, rank: u32, iteration: u32) -> i64 {
     i64::from((hash(index, rank, iteration) >> 56) as u8) - HALF_RANGE
 }

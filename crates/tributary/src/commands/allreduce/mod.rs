@@ -26,10 +26,10 @@ use work::Work;
 
 use crate::daemons::service::WrongUse;
 
-/// Measures, and prints the report.
+/// Measures all-reduces, and prints the report.
 ///
 /// # Errors
-/// No agent, a job that cannot be joined or fails, a sum that is wrong.
+/// No agent runs, the job cannot be joined or fails, or a sum is wrong.
 pub(crate) fn run(args: &AllReduceArgs) -> Result<()> {
     if args.codec.is_some() && args.dtype != DataType::F32 {
         let problem =
@@ -93,8 +93,8 @@ async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>)
     Ok(report)
 }
 
-/// Options for joining the job.
-/// The reason for a wait goes to standard error, even if that is not a terminal.
+/// Returns the options for joining the job. The reason for a wait is printed on standard error, even if
+/// that is not a terminal.
 fn options(args: &AllReduceArgs, progress: &ProgressBar) -> JoinOptions {
     let progress = progress.clone();
     let options =
@@ -105,7 +105,7 @@ fn options(args: &AllReduceArgs, progress: &ProgressBar) -> JoinOptions {
     }
 }
 
-/// One all-reduce of a tensor of the size that `--warm-up` gives; none if that is 0.
+/// Runs one all-reduce of a tensor whose size is the value of `--warm-up`; none if the size is 0.
 async fn warm_up<T: Number, W: Work>(job: &Job, args: &AllReduceArgs, most: usize) -> Result<()> {
     let elements = usize::try_from(args.warm_up.as_u64())?.div_ceil(size_of::<T>()).min(most);
     if elements > 0 {
@@ -117,7 +117,7 @@ async fn warm_up<T: Number, W: Work>(job: &Job, args: &AllReduceArgs, most: usiz
     Ok(())
 }
 
-/// One all-reduce; the time returned is that of the call alone.
+/// Runs one all-reduce. The returned time covers only the call.
 async fn reduce(
     job: &Job,
     work: &mut impl Work,
@@ -129,7 +129,7 @@ async fn reduce(
         barrier.pass(job).await?;
     }
     let timing = Timing::of(work.reduce(job, &format!("iteration {iteration}"))).await?;
-    // The check takes processor time, so no rank checks while another one still reduces.
+    // The check needs processor time, so it starts only when no rank is reducing any more.
     if let Some(barrier) = barrier {
         barrier.pass(job).await?;
     }
@@ -154,7 +154,7 @@ fn progress_bar(args: &AllReduceArgs) -> ProgressBar {
     if args.json {
         return ProgressBar::hidden();
     }
-    // indicatif draws on standard error, and only where that is a terminal.
+    // indicatif draws on standard error, and only if that is a terminal.
     let bar = ProgressBar::new(args.iterations.into());
     let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}");
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))

@@ -1,4 +1,4 @@
-//! All-reduces of the elements as they are.
+//! All-reduces of unencoded elements.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -17,7 +17,8 @@ pub(super) struct Plain<T> {
     tensors: Vec<Tensor>,
     in_flight: usize,
     elements: PhantomData<T>,
-    /// The job's ranks when the first of the last all-reduces began, and when the last of them ended.
+    /// The job's ranks at two times: when the first all-reduce of the last iteration began, and when its
+    /// last one ended.
     ranks: [Vec<u32>; 2],
 }
 
@@ -26,7 +27,7 @@ struct Tensor {
     /// Index of the tensor's first element.
     first: usize,
     segment: Segment,
-    /// Which ranks each part of the sum is over.
+    /// The ranges of the sum, each with the ranks that it includes.
     runs: Vec<Run>,
     /// Time that the all-reduce spent in the agent.
     in_agent: Duration,
@@ -70,15 +71,16 @@ impl<T: Number> Work for Plain<T> {
         Ok(())
     }
 
-    /// Members may leave during an all-reduce: its beginning is then the sum over the earlier members, and
-    /// its end the sum over the remaining members.
+    /// Compares the sums with the expected ones. If members leave during an all-reduce, its first elements
+    /// are the sum over the earlier members, and the others the sum over the remaining members.
     fn check(&mut self, job: &Job, iteration: u32) -> Result<()> {
         for Tensor { first, segment, runs, .. } in &self.tensors {
             let (mut first, mut rest) = (*first, segment.elements::<T>()?);
             for run in runs {
                 let (sums, others) = rest.split_at(usize::try_from(run.elements)?.min(rest.len()));
                 let ranks = self.ranks.iter().find(|ranks| ranks.len() == run.contributors as usize);
-                // Where several members have left one after the other, the membership in between is unknown.
+                // If several members have left one after the other, the members in between are unknown, and
+                // these elements are not checked.
                 if let Some(wrong) =
                     ranks.and_then(|ranks| contribution::find_wrong(first, sums, ranks, iteration))
                 {
@@ -99,7 +101,7 @@ impl<T: Number> Work for Plain<T> {
 }
 
 impl<T> Plain<T> {
-    /// Waits for tensor `number`, the oldest in flight. Returns the number of the next oldest.
+    /// Waits for tensor `number`, the oldest one in flight. Returns the number of the next oldest tensor.
     async fn end(
         &mut self,
         job: &Job,

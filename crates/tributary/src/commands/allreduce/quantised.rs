@@ -1,4 +1,4 @@
-//! All-reduces of quantisation levels, with codec casq-4-shared.
+//! All-reduces of quantisation levels, with the codec casq-4-shared.
 
 use anyhow::{Context, Result, bail};
 use tributary_client::{Job, Sent};
@@ -15,13 +15,13 @@ pub(super) struct Quantised {
     reducer: tributary_client::Quantised,
     tensor: Vec<f32>,
     sent: Option<Sent>,
-    /// Every rank's residual, as the check of the sums tracks it; always zero without feedback.
+    /// Every rank's residual, as computed for the check of the sums; always zero without feedback.
     residuals: Vec<Residual>,
     feedback: bool,
     error: SquaredError,
 }
 
-/// The squared error of the sums, and the square that it is relative to.
+/// The squared error of the sums, and the square of the exact sums to which it is compared.
 #[derive(Debug, Clone, Copy, Default)]
 struct SquaredError {
     off: f64,
@@ -50,8 +50,8 @@ impl Work for Quantised {
         Ok(())
     }
 
-    /// The sum of the levels must have exactly the bits that follow from all ranks' contributions and the
-    /// levels that they agreed on. Its distance from the plain sum is the cost of quantising.
+    /// Compares the sum of the levels with the expected bits, which follow from all ranks' contributions
+    /// and their agreed levels. The difference from the unquantised sum is the error of the quantisation.
     fn check(&mut self, job: &Job, iteration: u32) -> Result<()> {
         let sent = self.sent.as_ref().context("nothing was reduced")?;
         let len = self.tensor.len();

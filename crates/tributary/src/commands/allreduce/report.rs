@@ -13,16 +13,16 @@ use tributary_cli::output;
 pub(super) struct Report {
     pub(super) host: String,
     pub(super) rank: u32,
-    /// Number of workers that are left in the job.
+    /// Number of workers in the job at the end.
     pub(super) workers: usize,
-    /// Ranks that the job lost meanwhile, with the reasons: the last sums are without them.
+    /// Ranks that left the job during the measurement, with the reasons. The last sums do not include them.
     pub(super) lost: BTreeMap<u32, String>,
-    /// Size of the tensor.
+    /// Size of the tensor in bytes.
     pub(super) bytes: u64,
     pub(super) elements: usize,
-    /// Number of all-reduces that the tensor is split into.
+    /// Number of all-reduces into which the tensor is split.
     pub(super) tensors: u32,
-    /// Number of these all-reduces that are in flight at once.
+    /// Number of these all-reduces that run at once.
     pub(super) in_flight: u32,
     pub(super) dtype: &'static str,
     pub(super) codec: Option<&'static str>,
@@ -31,11 +31,11 @@ pub(super) struct Report {
     pub(super) checked: bool,
     /// Slices that this rank sent for the first time, in all iterations.
     pub(super) slices: u64,
-    /// Slices that this rank sent again.
+    /// Slices that this rank retransmitted.
     pub(super) retransmissions: u64,
-    /// One for each iteration; at least one.
+    /// The time of each iteration; at least one entry.
     pub(super) times: Vec<Timing>,
-    /// The time of each call minus the time spent in the agent, where an iteration is a single call.
+    /// For each iteration that is a single call, the time of the call minus the time spent in the agent.
     pub(super) overheads: Vec<Duration>,
 }
 
@@ -46,25 +46,25 @@ pub(super) struct Timing {
     pub(super) took: Duration,
 }
 
-/// The savings and the costs of quantisation.
+/// The savings and the error of quantisation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Quantisation {
-    /// Bytes that a rank puts into the fabric in an iteration, in place of the tensor's.
+    /// Bytes that a rank sends into the fabric in an iteration, instead of the tensor's bytes.
     pub(super) bytes: u64,
-    /// Squared error of the sums, relative to the square of the plain sums; `None`
-    /// if they were not checked.
+    /// Squared error of the sums, divided by the square of the exact sums; `None` if the sums were not
+    /// checked.
     pub(super) error: Option<f64>,
 }
 
 impl Timing {
-    /// Times a future.
+    /// Measures the time of a future.
     pub(super) async fn of(done: impl Future<Output = Result<()>>) -> Result<Self> {
         let (began, started) = (SystemTime::now(), Instant::now());
         done.await?;
         Ok(Self { began, took: started.elapsed() })
     }
 
-    /// The start, as Unix time, and the duration, both in seconds.
+    /// Returns the start as Unix time and the duration, both in seconds.
     fn seconds(&self) -> [f64; 2] {
         let began = self.began.duration_since(UNIX_EPOCH).unwrap_or_default();
         [began.as_secs_f64(), self.took.as_secs_f64()]
@@ -85,7 +85,7 @@ impl Report {
         sorted(self.times.iter().map(|time| time.took))
     }
 
-    /// The median of the time that the client took besides its agent, in seconds.
+    /// Returns the median of the time that the client needs in addition to its agent, in seconds.
     fn overhead(&self) -> Option<f64> {
         let sorted = sorted(self.overheads.iter().copied());
         (!sorted.is_empty()).then(|| median(&sorted))
@@ -179,7 +179,8 @@ impl Report {
         )
     }
 
-    /// Algorithm bandwidth: the tensor's size over the time, whatever the links carry for it.
+    /// Returns the algorithm bandwidth: the tensor's size divided by the time, independent of the bytes on
+    /// the links.
     fn bandwidth(&self, seconds: f64) -> f64 {
         self.bytes as f64 * 8.0 / seconds
     }
@@ -191,7 +192,7 @@ fn sorted(times: impl Iterator<Item = Duration>) -> Vec<f64> {
     seconds
 }
 
-/// The median of numbers in ascending order.
+/// Returns the median of numbers in ascending order.
 fn median(sorted: &[f64]) -> f64 {
     let middle = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
     let half = sorted.len() / 2;
@@ -206,7 +207,7 @@ fn median(sorted: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// A timing that begins this many milliseconds after the epoch and lasts as many.
+    /// Returns a timing that begins `milliseconds` after the epoch and lasts for the same time.
     fn timing(milliseconds: u64) -> Timing {
         let took = Duration::from_millis(milliseconds);
         Timing { began: UNIX_EPOCH + took, took }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use tributary_certs::{Authority, Issued};
 use tributary_files::Readers;
 
-/// Base name of the CA's own files.
+/// Base name of the files of the CA.
 pub(super) const CA: &str = "ca";
 
 pub(super) struct Folder(PathBuf);
@@ -19,7 +19,7 @@ impl Folder {
         Self(path.to_owned())
     }
 
-    /// The paths of a certificate and of its key.
+    /// Returns the paths of a certificate and its key.
     pub(super) fn paths(&self, name: &str) -> (PathBuf, PathBuf) {
         (self.0.join(format!("{name}.crt")), self.0.join(format!("{name}.key")))
     }
@@ -27,7 +27,7 @@ impl Folder {
     /// Writes a new CA.
     ///
     /// # Errors
-    /// The folder has a CA already.
+    /// The folder has a CA already, or cannot be written.
     pub(super) fn create(&self, authority: &Authority) -> Result<(PathBuf, PathBuf)> {
         let path = &self.0;
         let made = DirBuilder::new().recursive(true).mode(0o755).create(path);
@@ -61,12 +61,14 @@ impl Folder {
         authority.with_context(|| format!("cannot use the CA in {}", self.0.display()))
     }
 
-    /// The certificate or key of this name that exists, if any.
+    /// Returns the path of the certificate or key with this name that exists, if any.
     fn present(&self, name: &str) -> Option<PathBuf> {
         let (certificate, key) = self.paths(name);
         [certificate, key].into_iter().find(|path| path.exists())
     }
 
+    /// Checks that neither a certificate nor a key of this name exists.
+    ///
     /// # Errors
     /// A certificate or a key of this name exists.
     pub(super) fn ensure_absent(&self, name: &str) -> Result<()> {
@@ -79,7 +81,8 @@ impl Folder {
         Ok(())
     }
 
-    /// Writes what was issued; the key first, so that no certificate is ever without its key.
+    /// Writes an issued certificate and its key. The key is written first, so that each certificate in the
+    /// folder has a key.
     pub(super) fn keep(&self, name: &str, issued: &Issued) -> Result<(PathBuf, PathBuf)> {
         self.write(name, &issued.certificate, &issued.key)
     }

@@ -14,7 +14,7 @@ use crate::daemons::service::WrongUse;
 use crate::options::tls::DEFAULT_OPERATOR;
 use tributary_cli::output;
 
-/// Base name of the controller's files, whatever its host is called.
+/// Base name of the controller's files, independent of its host's name.
 const CONTROLLER: &str = "controller";
 
 #[derive(Debug, Args)]
@@ -60,7 +60,7 @@ pub(super) struct IssueArgs {
     replace: bool,
 }
 
-/// A host's or an operator's name, as a certificate can have it.
+/// Parses the name of a host or an operator, and checks that a certificate can contain it.
 fn dns_name(text: &str) -> Result<String, String> {
     match text.parse() {
         Ok(Name::Dns(name)) => Ok(name),
@@ -69,7 +69,7 @@ fn dns_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Parses a host's name, and the name or address at which it is reached.
+/// Parses a host's name, and the name or address through which clients reach the host.
 fn reached_host(text: &str) -> Result<(String, Name), String> {
     let (host, name) =
         text.split_once('=').ok_or("a host and where it is reached are needed: ps=10.0.0.1")?;
@@ -81,7 +81,7 @@ pub(super) fn run(folder: &Folder, args: &IssueArgs, json: bool) -> Result<()> {
     let authority = folder.authority()?;
     let validity = Validity::days(args.days)?;
     if !args.replace {
-        // Check all of them first: half of the certificates would be of no use.
+        // All names are checked first, so that the command writes either all certificates or none.
         wanted.iter().try_for_each(|(file, _)| folder.ensure_absent(file))?;
     }
     let mut table = output::table(&["purpose", "names", "good until", "certificate", "key"]);
@@ -122,10 +122,10 @@ pub(super) fn run(folder: &Folder, args: &IssueArgs, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// The file names and their subjects, each once.
+/// Returns the file names and their subjects, each once.
 ///
 /// # Errors
-/// Two certificates for the same file; a topology that cannot be read.
+/// Two certificates have the same file name, or the topology cannot be read.
 fn wanted(args: &IssueArgs) -> Result<Vec<(String, Subject)>> {
     let mut hosts = args.host.clone();
     if let Some(file) = &args.topology {

@@ -48,7 +48,7 @@ struct InitArgs {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// Files that exist already, or cannot be written; a folder without a CA.
+/// Files exist already or cannot be written, or a folder has no CA.
 pub(crate) fn run(args: &CertsArgs) -> Result<()> {
     let folder = Folder::new(&args.dir);
     match &args.command {

@@ -57,10 +57,10 @@ pub(crate) struct ShownArgs {
     json: bool,
 }
 
-/// Reads and prints.
+/// Reads and prints the counters.
 ///
 /// # Errors
-/// No controller, its refusal, or a job without counters.
+/// The controller does not answer or refuses, or the job has no counters.
 pub(crate) fn run(args: &CountersArgs) -> Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &CountersArgs) -> Result<()> {
 /// Reads and prints the counters of this controller's switches.
 ///
 /// # Errors
-/// The controller's refusal, or a job without counters.
+/// The controller refuses, or the job has no counters.
 pub(crate) async fn show(client: &mut ControllerClient<Channel>, args: &ShownArgs) -> Result<()> {
     if args.watch {
         return watch(client, args).await;
@@ -80,9 +80,9 @@ pub(crate) async fn show(client: &mut ControllerClient<Channel>, args: &ShownArg
     output::print(text(args, &read(client, args).await?, None))
 }
 
-/// Prints a first reading as totals and each later one as rates.
+/// Prints the first reading as totals, and each later one as rates.
 ///
-/// Ends when interrupted, or when the reader has stopped.
+/// Ends on a signal, or when the reader of the output has closed the pipe.
 async fn watch(client: &mut ControllerClient<Channel>, args: &ShownArgs) -> Result<()> {
     let mut looks = interval(Duration::from_secs(args.interval));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -102,7 +102,7 @@ async fn watch(client: &mut ControllerClient<Channel>, args: &ShownArgs) -> Resu
     }
 }
 
-/// Begins a reading with the time; on a terminal it takes the place of the last one.
+/// Prints the time of a reading. On a terminal, the reading replaces the previous one.
 fn turn_page() -> Result<()> {
     let terminal = Term::stdout();
     if terminal.is_term() {
@@ -121,7 +121,7 @@ async fn read(client: &mut ControllerClient<Channel>, args: &ShownArgs) -> Resul
             switch.jobs.retain(|counter| counter.job == *job);
             switch.ports.clear();
         }
-        // A switch that is away is kept: it may have counters that were never read.
+        // An unreachable switch stays in the list, because it may have counters that were not read.
         switches.retain(|switch| !switch.jobs.is_empty() || switch.unreachable.is_some());
         if switches.iter().all(|switch| switch.jobs.is_empty()) {
             bail!("no counters of a job {job:?}: `tributary jobs list` shows the jobs");

@@ -1,4 +1,4 @@
-//! Counters at one time, or their growth per second.
+//! Counters at one point in time, or their growth per second.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,20 +8,20 @@ use tributary_api::v1;
 
 use tributary_cli::switches::switch_json;
 
-/// Packets and bytes: totals, or rates per second.
+/// Numbers of packets and bytes: totals, or rates per second.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Count {
     pub(super) packets: f64,
     pub(super) bytes: f64,
 }
 
-/// Counters by what is counted: a reason or a kind.
+/// Counters by reason or kind.
 pub(super) type Counts = BTreeMap<String, Count>;
 
-/// The link at a switch's port.
+/// The link at a port of a switch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Link {
-    /// The node at its other end.
+    /// The node at the other end of the link.
     pub(super) neighbour: String,
     /// The link's rate in each direction, in bit/s.
     pub(super) rate: u64,
@@ -37,7 +37,7 @@ pub(super) struct SwitchReading {
     pub(super) ports: BTreeMap<u32, Counts>,
     /// Links, by port.
     pub(super) links: BTreeMap<u32, Link>,
-    /// Why the counters are not current; `None` if they are.
+    /// The reason why the counters are not current; `None` if they are.
     pub(super) unreachable: Option<String>,
     /// The age of the counters; `None` without counters.
     pub(super) age: Option<Duration>,
@@ -52,15 +52,15 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// `states`: all switches, in any order.
+    /// Creates a reading. `states` are the states of all switches, in any order.
     pub(super) fn new(switches: &[v1::SwitchCounters], states: &[v1::Switch]) -> Self {
         let state = |name: &str| states.iter().find(|state| state.name == name).cloned().unwrap_or_default();
         Self { switches: switches.iter().map(|counters| switch(counters, state(&counters.name))).collect() }
     }
 
-    /// The growth of each counter per second, `elapsed` after `before`.
-    /// A counter that has become smaller was cleared meanwhile, and has grown from zero. Where a switch was away, the
-    /// growth is spread over all of that time.
+    /// Returns the growth of each counter per second; `elapsed` is the time since the reading `before`. A
+    /// counter that has become smaller was cleared meanwhile, so it has grown from zero. If a switch was
+    /// unreachable, the growth is averaged over the whole time since its previous reading.
     pub(super) fn rates_since(&self, before: &Self, elapsed: Duration) -> Self {
         let switch = |now: &SwitchReading| {
             let old = before.switches.iter().find(|old| old.name == now.name);
@@ -76,7 +76,7 @@ impl Reading {
         Self { switches: self.switches.iter().map(switch).collect() }
     }
 
-    /// For programs: totals, and the rates if there are any.
+    /// Returns the totals as JSON for programs, with the rates if there are any.
     pub(super) fn json(&self, rates: Option<&Self>) -> Value {
         let switches = |reading: &Self| reading.switches.iter().map(reading_json).collect::<Vec<_>>();
         match rates {
@@ -144,7 +144,7 @@ fn reading_json(switch: &SwitchReading) -> Value {
 }
 
 fn counts_json(counts: &Counts) -> Value {
-    // Totals are whole numbers, and stay so in JSON.
+    // Totals are whole numbers, and are written as integers.
     let number = |value: f64| if value.fract() == 0.0 { json!(value as u64) } else { json!(value) };
     let count = |count: &Count| json!({ "packets": number(count.packets), "bytes": number(count.bytes) });
     counts.iter().map(|(what, value)| (what.clone(), count(value))).collect::<Map<_, _>>().into()
@@ -180,7 +180,7 @@ mod tests {
         Reading::new(&[counters], &[])
     }
 
-    /// A reading from a switch that does not answer at present.
+    /// Returns a reading of a switch that is unreachable.
     fn stale(packets: u64, age: Duration) -> Reading {
         let mut reading = reading(packets);
         reading.switches[0].age = Some(age);

@@ -1,4 +1,4 @@
-//! Counters for people.
+//! Formats counters as tables for users.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,14 +9,16 @@ use super::reading::{Count, Counts, Reading, SwitchReading};
 use tributary_cli::output::{number_table, with_whole_words};
 use tributary_cli::switches;
 
-/// Counters of a job's packets, in the order of the way through a switch; other counters follow.
+/// Counters of a job's packets, in the order in which a switch processes a packet. Other counters
+/// follow.
 const ORDER: [&str; 8] =
     ["received", "contributed", "completed", "consumed", "duplicate", "stale", "probe", "forwarded"];
-/// Switches in one table.
+/// The number of switches in one table.
 const SWITCHES_ABREAST: usize = 7;
 const PORT_KINDS: [&str; 3] = ["ingress", "egress", "rejected"];
 
-/// Tables of jobs, and one of ports. `rates`: the numbers are per second.
+/// Returns the tables of jobs, and a table of ports. `rates` is true if the numbers are rates per
+/// second.
 pub(super) fn text(reading: &Reading, rates: bool) -> String {
     let mut text = String::new();
     let per_second = if rates { " a second" } else { "" };
@@ -45,7 +47,7 @@ pub(super) fn text(reading: &Reading, rates: bool) -> String {
     text
 }
 
-/// One line for each switch whose counters are not current.
+/// Returns one line for each switch whose counters are not current.
 fn remarks(reading: &Reading) -> Vec<String> {
     let remark = |switch: &SwitchReading| {
         let unreachable = switch.unreachable.as_ref()?;
@@ -60,8 +62,8 @@ fn remarks(reading: &Reading) -> Vec<String> {
     reading.switches.iter().filter_map(remark).collect()
 }
 
-/// The packets of one job in some switches, a column each: there are more reasons than a
-/// terminal has room for.
+/// Returns a table of one job's packets with a column for each switch. The reasons are rows, because a
+/// terminal has no space for as many columns.
 fn packets(job: &str, switches: &[&SwitchReading], reasons: &[&str]) -> comfy_table::Table {
     let mut header = vec![job];
     header.extend(switches.iter().map(|switch| switch.name.as_str()));
@@ -85,7 +87,7 @@ fn ports(reading: &Reading) -> comfy_table::Table {
     with_whole_words(table)
 }
 
-/// Returns a table of links' rates: in Mbit/s, and as a share of the link's rate.
+/// Returns a table of the rates on links, in Mbit/s and as a percentage of the link's rate.
 fn port_rates(reading: &Reading) -> comfy_table::Table {
     let header =
         ["switch", "port to", "frames in", "Mbit/s", "full", "frames out", "Mbit/s", "full", "rejected"];
@@ -106,12 +108,12 @@ fn port_rates(reading: &Reading) -> comfy_table::Table {
 
 /// The counters of one port.
 struct PortRow {
-    /// The switch; the port, and the node at the other end of its link.
+    /// The switch, and a text with the port and the node at the other end of its link.
     place: [String; 2],
     ingress: Count,
     egress: Count,
     rejected: Count,
-    /// In bit/s.
+    /// The link's rate, in bit/s.
     link_rate: f64,
 }
 
@@ -126,7 +128,8 @@ fn port_rows(reading: &Reading) -> impl Iterator<Item = PortRow> {
     })
 }
 
-/// All reasons for which there is a packet of the job in any of these switches, the usual ones first.
+/// Returns all reasons for which any of these switches has counted a packet of the job, the usual ones
+/// first.
 fn reasons<'a>(job: &str, switches: &[&'a SwitchReading]) -> Vec<&'a str> {
     let counts = switches.iter().filter_map(|switch| switch.jobs.get(job)).flatten();
     let counted = counts.filter(|(_, count)| count.packets > 0.0);

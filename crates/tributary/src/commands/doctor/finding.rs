@@ -4,26 +4,27 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Something that is wrong in a deployment, with one finding per kind and place.
+/// A problem of a deployment. Each kind of problem appears once for each place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    /// The heading of its section in docs/doctor.md, for programs: it is stable.
+    /// The kind of problem. Its name is a heading of docs/doctor.md and does not change, so that programs
+    /// can use it.
     pub(super) code: Code,
     pub(super) severity: Severity,
-    /// Where: "switch leaf0", "host w1", "job digits".
+    /// The part that has the problem, such as "switch leaf0", "host w1" or "job digits".
     pub(super) place: String,
     pub(super) what: String,
-    /// Instructions to fix it.
+    /// Instructions to fix the problem.
     pub(super) fix: String,
 }
 
-/// The severity of a finding, the worst first.
+/// The severity of a finding; the most severe comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Severity {
-    /// Something does not work.
+    /// A part does not work.
     Problem,
-    /// It works, but at a cost, or not for much longer.
+    /// A part works, but slowly, or it will soon fail.
     Warning,
 }
 
@@ -91,7 +92,7 @@ impl Code {
 }
 
 impl Code {
-    /// Its name: a heading of docs/doctor.md.
+    /// Returns the code's name, which is a heading of docs/doctor.md.
     pub(super) fn name(self) -> String {
         let name = serde_json::to_value(self).ok();
         name.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
@@ -99,7 +100,7 @@ impl Code {
 }
 
 impl Finding {
-    /// A finding that something does not work.
+    /// Creates a finding with severity `Problem`.
     pub(super) fn problem(
         code: Code,
         place: impl Into<String>,
@@ -110,7 +111,7 @@ impl Finding {
         Self { code, severity: Severity::Problem, place, what, fix }
     }
 
-    /// A finding that something works at a cost, or not for much longer.
+    /// Creates a finding with severity `Warning`.
     pub(super) fn warning(
         code: Code,
         place: impl Into<String>,
@@ -120,7 +121,7 @@ impl Finding {
         Self { severity: Severity::Warning, ..Self::problem(code, place, what, fix) }
     }
 
-    /// Returns true if both are the same finding, though times in their texts may differ.
+    /// Returns true if both findings have the same code and place. Their texts may contain different times.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.code == other.code && self.place == other.place
     }

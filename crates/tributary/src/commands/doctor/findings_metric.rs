@@ -1,4 +1,4 @@
-//! Findings for Prometheus: each is a sample as long as it lasts.
+//! Findings as metrics for Prometheus. Each finding is a sample while it persists.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::daemons::metrics::{self, Page, labels};
 pub(super) struct LastLook(Arc<Mutex<(u64, Vec<Finding>)>>);
 
 impl LastLook {
-    /// Takes the findings of a new look.
+    /// Stores the findings of a new check.
     pub(super) fn replace(&self, found: &[Finding]) {
         let mut last = self.0.lock();
         *last = (last.0 + 1, found.to_vec());
@@ -24,7 +24,7 @@ impl LastLook {
     /// Serves the findings until the returned value is dropped; does nothing without an address.
     ///
     /// # Errors
-    /// The address cannot be listened on.
+    /// The address cannot be used for listening.
     pub(super) async fn serve(&self, listen: Option<SocketAddr>) -> Result<JoinSet<()>> {
         let last = self.clone();
         metrics::serve(listen, move || std::future::ready(last.page())).await

@@ -1,4 +1,4 @@
-//! One look at a deployment, and the options for it.
+//! One check of a deployment, and its options.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -54,7 +54,7 @@ impl DoctorArgs {
     }
 }
 
-/// One look at everything.
+/// Takes a snapshot, and returns the findings of all checks.
 pub(super) async fn look(args: &DoctorArgs, remote: &Remote) -> Result<Vec<Finding>> {
     Ok(checks::all(&Snapshot::take(remote).await?, &args.limits()))
 }

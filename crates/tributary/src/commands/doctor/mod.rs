@@ -1,4 +1,4 @@
-//! `tributary doctor`: says what is wrong in a running deployment, and what to do about it.
+//! `tributary doctor`: finds problems in a running deployment, and gives instructions to fix them.
 
 mod checks;
 mod finding;
@@ -17,12 +17,12 @@ use tributary_cli::output;
 pub(crate) use look::DoctorArgs;
 use look::look;
 
-/// Exit status: something is wrong.
+/// The exit status if there are findings.
 const FINDINGS: u8 = 1;
-/// Exit status: the controller cannot be asked.
+/// The exit status if the controller does not answer.
 const CANNOT_ASK: u8 = 2;
 
-/// Looks and reports; the exit status says whether anything is wrong.
+/// Checks the deployment and reports the findings. The exit status shows if there are any.
 pub(crate) fn run(args: &DoctorArgs) -> ExitCode {
     look_and_tell(args).unwrap_or_else(|error| {
         output::complain(format_args!("error: {error:#}"));

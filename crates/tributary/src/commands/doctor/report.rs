@@ -1,4 +1,4 @@
-//! Findings for people and for programs.
+//! Prints findings for users and for programs.
 
 use anyhow::Result;
 use serde_json::json;
@@ -6,10 +6,10 @@ use serde_json::json;
 use super::finding::{Finding, Severity};
 use tributary_cli::output;
 
-/// Width of a table that is not printed on a terminal.
+/// The width of a table that is not printed on a terminal, in characters.
 const WIDTH: u16 = 140;
 
-/// Prints them.
+/// Prints the findings.
 ///
 /// # Errors
 /// Standard output cannot be written to.
@@ -29,7 +29,7 @@ fn text(findings: &[Finding]) -> String {
     format!("{}\n{problems}, {warnings}; docs/doctor.md says more of each", table(findings))
 }
 
-/// A number with its noun.
+/// Returns a number with its noun, in the singular or the plural.
 fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

@@ -1,4 +1,4 @@
-//! A snapshot of everything that the doctor checks.
+//! A snapshot of the state that the doctor checks.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -11,17 +11,18 @@ use tributary_transport::{ClientTls, Remote};
 
 use crate::options::remote::{connect, refused};
 
-/// Time to wait for switches' tables; the rest is skipped, since a slow switch shows elsewhere.
+/// Time to wait for the switches' tables. Tables that arrive later are skipped; another check finds
+/// slow switches.
 const TABLES_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The state of a deployment at one time.
+/// The state of a deployment at one point in time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Snapshot {
-    /// Seconds since 1970, by this machine's clock.
+    /// The time by this machine's clock, in seconds since 1970.
     pub(super) now: u64,
     pub(super) own: Own,
     pub(super) controller: v1::GetControllerResponse,
-    /// When the controller's certificate expires, in seconds since 1970; `None` in plain text.
+    /// The time at which the controller's certificate expires, in seconds since 1970; `None` in plain text.
     pub(super) served_expires: Option<u64>,
     pub(super) switches: Vec<v1::Switch>,
     pub(super) tables: Vec<v1::TableComparison>,
@@ -29,19 +30,20 @@ pub(super) struct Snapshot {
     pub(super) jobs: Vec<v1::Job>,
 }
 
-/// This program and its machine.
+/// The state of this program and its machine.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Own {
     pub(super) version: String,
-    /// This machine's certificate: its file, and when it expires, in seconds since 1970.
+    /// The file of this machine's certificate, and the time at which the certificate expires, in seconds
+    /// since 1970.
     pub(super) certificate: Option<(String, u64)>,
-    /// Time by which this machine's clock is ahead of the controller's, in milliseconds; 0 if the
-    /// difference is less than the time that the request took.
+    /// The time by which this machine's clock is ahead of the controller's, in milliseconds. It is 0 if the
+    /// difference is less than the duration of the request.
     pub(super) clock_ahead: i64,
 }
 
 impl Snapshot {
-    /// Asks the controller for everything.
+    /// Requests the whole state from the controller.
     ///
     /// # Errors
     /// The controller does not answer, or refuses.
@@ -64,12 +66,13 @@ impl Snapshot {
 
 type Client = ControllerClient<Channel>;
 
-/// The controller's answer, and how far this machine's clock is ahead of the controller's.
+/// Returns the controller's answer, and the time by which this machine's clock is ahead of the
+/// controller's.
 async fn controller(mut client: Client) -> Result<(v1::GetControllerResponse, i64)> {
     let (before, asked) = (unix_now(), Instant::now());
     let controller = client.get_controller(v1::GetControllerRequest {}).await.map_err(refused)?.into_inner();
     let took = asked.elapsed();
-    // The controller read its clock at some time in between.
+    // The controller read its clock at some time during the request.
     let earliest = milliseconds(before) - signed(controller.clock_unix_milliseconds);
     let latest = earliest + milliseconds(took);
     let ahead = if earliest > 0 { earliest } else { latest.min(0) };

@@ -1,4 +1,4 @@
-//! Looks again and again, and reports what has changed.
+//! Repeats the checks, and reports changes.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use super::findings_metric::LastLook;
 use super::look::{DoctorArgs, look};
 use super::report;
 
-/// The difference between two looks.
+/// The difference between two checks.
 #[derive(Debug, PartialEq, Eq)]
 struct News {
     new: Vec<Finding>,
     cleared: Vec<Finding>,
 }
 
-/// Reports all findings of the first check, and new and resolved findings of each later check.
+/// Reports all findings of the first check, and the new and resolved findings of each later check.
 ///
-/// Returns when the reader of standard output has stopped.
+/// Returns when the reader of standard output has closed the pipe.
 ///
 /// # Errors
-/// The address for Prometheus cannot be listened on, or standard output cannot be written to.
+/// The address for Prometheus cannot be used for listening, or standard output cannot be written to.
 pub(super) async fn watch(args: &DoctorArgs, remote: &Remote) -> Result<()> {
     let last = LastLook::default();
     let _metrics = last.serve(args.metrics).await?;
@@ -36,7 +36,8 @@ pub(super) async fn watch(args: &DoctorArgs, remote: &Remote) -> Result<()> {
     let mut known: Option<Vec<Finding>> = None;
     loop {
         looks.tick().await;
-        // What lasts is not said again: it may be long until the next word.
+        // A finding that persists is not printed again, so a closed pipe might remain undetected for a long
+        // time.
         if !output::is_read() {
             return Ok(());
         }
@@ -57,7 +58,8 @@ pub(super) async fn watch(args: &DoctorArgs, remote: &Remote) -> Result<()> {
     }
 }
 
-/// Known findings stay until the controller can be asked again.
+/// Returns the known findings and one for the unreachable controller. Known findings stay until the
+/// controller answers again.
 fn unreachable_controller(known: &[Finding], remote: &Remote, error: &anyhow::Error) -> Vec<Finding> {
     let away = Finding::problem(
         Code::ControllerAway,

@@ -128,7 +128,7 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
     };
     let created = client.create_job(request).await.map_err(refused)?.into_inner();
     if let Err(error) = write_token(&args.token_out, &created.token) {
-        // Without its token its creator could never end it.
+        // Without the token, the creator could never end the job, so it is ended now.
         let end = v1::EndJobRequest { job: args.name.clone(), token: created.token };
         client.end_job(end).await.map_err(refused)?;
         return Err(error).with_context(|| format!("cannot write the token to {}", args.token_out.display()));
@@ -136,7 +136,7 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
     let plan = match created.queued {
         true => {
             let (address, token) = (remote.address(), args.token_out.display());
-            // With a state folder the controller still has the job when it is back.
+            // A controller with a state folder still has the job after a restart.
             let left = |status| {
                 refused(status).context(format!(
                     "the controller at {address} has gone while job {} waits. Its token is in {token}; a controller with a \
@@ -177,7 +177,8 @@ fn text(args: &CreateArgs, plan: &v1::PlanSummary) -> String {
     });
     let speedup = |speedup: f64, over: &str| format!("expected speed-up over {over}: {speedup:.2}");
     lines.extend(plan.speedup_over_ring.map(|over_ring| speedup(over_ring, "ring all-reduce")));
-    // Where all workers are on the server's host, a parameter server has nothing to send.
+    // If all workers are on the server's host, a parameter server sends nothing. Then the speed-up is 0
+    // and is left out.
     let over_server = Some(plan.speedup_over_parameter_server).filter(|over_server| *over_server > 0.0);
     lines.extend(over_server.map(|over_server| speedup(over_server, "a plain parameter server")));
     lines.extend(plan.notes.iter().map(|note| format!("note: {note}")));

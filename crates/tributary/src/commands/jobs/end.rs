@@ -26,7 +26,7 @@ pub(super) async fn run(controller: &ControllerArgs, args: &EndArgs, json: bool)
     let mut client = controller.connect().await?;
     client.end_job(v1::EndJobRequest { job: args.name.clone(), token }).await.map_err(refused)?;
     let jobs = client.list_jobs(v1::ListJobsRequest {}).await.map_err(refused)?.into_inner().jobs;
-    // Names are reused: the last ended job of that name is the one.
+    // Names are reused, so the last ended job with this name is the one that this command has ended.
     let ended = jobs.iter().rfind(|job| job.name == args.name && is_over(job));
     let all = switches::list(&mut client).await?;
     let left: Vec<_> = ended.map(|job| left_on(job, &all).collect()).unwrap_or_default();
@@ -49,7 +49,7 @@ fn is_over(job: &v1::Job) -> bool {
     matches!(job.state(), v1::JobState::Ended | v1::JobState::Failed)
 }
 
-/// The switches on which something of an ended job may be left, each with the reason.
+/// Returns the switches on which an ended job may still have table entries, each with the reason.
 fn left_on(job: &v1::Job, switches: &[v1::Switch]) -> impl Iterator<Item = (String, String)> {
     let tree: Vec<_> =
         job.plan.iter().flat_map(|plan| &plan.switches).map(|role| role.name.clone()).collect();

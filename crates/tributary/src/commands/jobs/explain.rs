@@ -108,7 +108,8 @@ fn processes(explained: &v1::ExplainJobResponse) -> comfy_table::Table {
     table
 }
 
-/// The candidates that may be chosen, and the best of the others.
+/// Returns a table of the candidates. The controller reports those that it may choose, and the best of
+/// the others.
 fn candidates(explained: &v1::ExplainJobResponse) -> comfy_table::Table {
     let mut table = output::table(&["group of", "left out", "mode", "a step takes", ""]);
     let all = || explained.processes.iter();
@@ -150,7 +151,7 @@ fn mode(mode: v1::DegradedMode) -> Option<&'static str> {
     }
 }
 
-/// The controller's explanation, for programs.
+/// Returns the controller's explanation as JSON.
 pub(crate) fn explained_json(explained: &v1::ExplainJobResponse) -> Value {
     let process = |process: &v1::ProcessReport| {
         json!({

@@ -38,15 +38,16 @@ pub(super) async fn run(controller: &ControllerArgs, json: bool) -> Result<()> {
 /// The progress of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Slices {
-    /// Slices that the switches have completed for the job: the largest count of any switch.
+    /// The number of slices that the switches have completed for the job. This is the largest count of any
+    /// switch.
     completed: u64,
-    /// True if the count may be too low, because a switch that aggregates for the job does not answer.
+    /// True if the count may be too low, because a switch that aggregates for the job is unreachable.
     at_least: bool,
 }
 
-/// `None` if no switch aggregates, or none has reported yet.
+/// Returns the progress of a job; `None` if no switch aggregates, or no switch has reported yet.
 fn slices(job: &v1::Job, counters: &[v1::SwitchCounters]) -> Option<Slices> {
-    // This may be an earlier one of its name.
+    // The counters may belong to an earlier job with this name, so the job's number is compared.
     let of_job =
         |counter: &&v1::JobCounter| counter.job_number == job.number && counter.reason == "completed";
     let counted = counters.iter().flat_map(|switch| &switch.jobs).filter(of_job);
@@ -68,7 +69,7 @@ fn slices_text(slices: Option<Slices>) -> String {
     }
 }
 
-/// Remarks on a job, as text for users.
+/// Returns remarks on a job, as text for users.
 fn remarks(job: &v1::Job) -> String {
     let waiting = job.waiting_for.join(", ");
     let changed = format!("generation {}: {}", job.generation, job.last_change);
@@ -82,7 +83,7 @@ fn remarks(job: &v1::Job) -> String {
     all.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Why less of a job is aggregated in the network than possible.
+/// Returns the reasons why the network aggregates less of a job than possible.
 fn fallback(job: &v1::Job) -> Option<String> {
     let aggregates = job.plan.iter().flat_map(|plan| &plan.switches).any(|switch| switch.aggregates);
     let reasons: Vec<_> = job.fallbacks.iter().map(|fallback| fallback.description.as_str()).collect();
@@ -130,7 +131,7 @@ fn job_json(job: &v1::Job, slices: Option<Slices>) -> Value {
     })
 }
 
-/// A plan, for programs.
+/// Returns a plan as JSON.
 pub(super) fn plan_json(plan: &v1::PlanSummary) -> Value {
     let switch = |switch: &v1::TreeSwitch| {
         json!({
@@ -212,12 +213,12 @@ mod tests {
         let adding =
             |name: &str| v1::TreeSwitch { name: name.into(), aggregates: true, ..Default::default() };
         let plan = v1::PlanSummary { switches: vec![adding("leaf0"), adding("leaf1")], ..Default::default() };
-        // Two jobs of one name, one after the other.
+        // Two jobs with the same name, one after the other.
         let job =
             |number| v1::Job { name: "a".into(), number, plan: Some(plan.clone()), ..Default::default() };
         let told = |at_least| Some(Slices { completed: 9, at_least });
         assert_eq!((slices(&job(1), &counters), slices(&job(2), &counters)), (told(false), None));
-        // A switch outside the job's tree may be away.
+        // A switch outside the job's tree may be unreachable.
         counters[2].unreachable = Some("away".into());
         assert_eq!(slices(&job(1), &counters), told(false));
         counters[0].unreachable = Some("away".into());

@@ -46,7 +46,7 @@ enum JobsCommand {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// No controller, or its refusal.
+/// The controller does not answer, or refuses.
 pub(crate) fn run(args: &JobsArgs) -> Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! A queued job: it waits for slots, or for a part of the fabric to come back.
+//! Waits for a queued job. Such a job waits for slots, or for failed parts of the fabric to recover.
 
 use std::time::Duration;
 
@@ -12,14 +12,16 @@ use tributary_cli::output;
 
 use crate::options::remote::refused;
 
-/// The interval of polls of the queued job.
+/// The interval between two requests for the job's state.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Waits until a job leaves the queue, reports on stderr what it waits for, and returns its plan.
+/// Waits until a job leaves the queue, and returns its plan. Prints the reasons for the wait on
+/// standard error.
 ///
 /// # Errors
-/// The job has failed, or is gone; or it still waits after `patience`: then it is ended. `left` makes the error for a
-/// controller that has gone meanwhile.
+/// The job has failed or does not exist any more. If it is still queued after `patience`, this function
+/// ends it and returns an error. `left` makes the error for a controller that has become unreachable
+/// meanwhile.
 pub(crate) async fn wait(
     client: &mut ControllerClient<Channel>,
     (name, token): (&str, &[u8]),
@@ -30,7 +32,7 @@ pub(crate) async fn wait(
     let mut said = String::new();
     loop {
         let jobs = client.list_jobs(v1::ListJobsRequest {}).await.map_err(&left)?.into_inner().jobs;
-        // Names are reused: only the last job of that name can be alive.
+        // Names are reused, so only the last job with this name can be alive.
         let job = jobs.into_iter().rfind(|job| job.name == name);
         let job = job.with_context(|| format!("job {name} is gone"))?;
         match job.state() {

@@ -55,7 +55,8 @@ fn text(told: &v1::GetScheduleResponse) -> String {
             ByteSize(set.bytes).to_string(),
         ]);
     }
-    // For time points that lost their trial, this is as long as the pass, and not an all-reduce's start-up.
+    // If the time points were slower in their trial, `start_up_nanoseconds` is the length of the pass and
+    // not the start-up time of an all-reduce.
     let start_up = match schedule.sets.len() {
         1 => "all leave together: no gap is longer than what sending in between costs,",
         _ => "longer gaps part two sets than starting an all-reduce takes,",
@@ -96,7 +97,7 @@ fn as_json(told: &v1::GetScheduleResponse) -> Value {
     })
 }
 
-/// Returns the set's delay in nanoseconds; `None` for a set on its own, which is never late.
+/// Returns the set's delay in nanoseconds; `None` for a single set, which is never late.
 fn late(set: &schedule::Set) -> Option<u64> {
     Some(set.late_nanoseconds).filter(|late| *late < u64::MAX)
 }

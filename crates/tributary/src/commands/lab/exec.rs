@@ -1,4 +1,4 @@
-//! `tributary lab exec`: a command at one node of a lab.
+//! `tributary lab exec`: runs a command at one node of a lab.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -19,11 +19,12 @@ pub(super) struct ExecArgs {
     command: Vec<OsString>,
 }
 
-/// Becomes the command: its standard streams are this process's, and so are
-/// signals and the exit status.
+/// Replaces this process by the command. The command uses this process's standard streams, receives its
+/// signals, and determines its exit status.
 ///
 /// # Errors
-/// The lab, the node or the program ([`NoProgram`](crate::lab::NoProgram)) does not exist, or `ip` is not installed.
+/// The lab, the node or the program ([`NoProgram`](crate::lab::NoProgram)) does not exist, or `ip` is
+/// not installed.
 pub(super) fn run(args: &ExecArgs) -> Result<()> {
     let lab = args.station.lab.open()?;
     let record = Record::load(&lab)?;

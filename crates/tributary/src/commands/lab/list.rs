@@ -1,4 +1,4 @@
-//! `tributary lab list`: the labs on this machine, and their state.
+//! `tributary lab list`: shows the labs on this machine, and their states.
 
 use anyhow::Result;
 use clap::Args;
@@ -28,25 +28,26 @@ pub(super) struct ListArgs {
 #[derive(Debug)]
 struct Listed {
     name: String,
-    /// `None`: the lab was never finished.
+    /// The state; `None` if the lab was never completed.
     up: Option<Up>,
 }
 
-/// The state of a lab that is up.
+/// The state of a running lab.
 #[derive(Debug)]
 struct Up {
     record: Record,
     /// The daemons' states, in the order of the record's stations.
     daemons: Vec<DaemonState>,
     cut: Vec<Link>,
-    /// The slow stations, each with its factor and whether the process that slows it down still runs.
+    /// The slow stations, each with its factor. The last value is true if the process that slows the
+    /// station down still runs.
     slow: Vec<(String, f64, bool)>,
 }
 
 /// Prints the labs.
 ///
 /// # Errors
-/// The lab does not exist.
+/// The requested lab does not exist.
 pub(super) fn run(args: &ListArgs, rights: &Rights) -> Result<()> {
     let only = args.lab.as_ref().or(args.name.as_ref());
     let names = match only {
@@ -73,7 +74,7 @@ pub(super) fn run(args: &ListArgs, rights: &Rights) -> Result<()> {
     Ok(())
 }
 
-/// Reads a lab's state. A lab that is removed meanwhile counts as one that was never finished.
+/// Reads a lab's state. A lab that is removed meanwhile appears as never completed.
 fn look(name: String) -> Result<Listed> {
     let lab = match Lab::open(&name) {
         Ok(lab) => lab,
@@ -162,7 +163,7 @@ impl Listed {
 }
 
 impl Up {
-    /// The stations whose daemons are in this state.
+    /// Returns the stations whose daemons are in this state.
     fn are(&self, state: DaemonState) -> Vec<String> {
         let all = self.record.stations().iter().zip(&self.daemons);
         all.filter(|(_, daemon)| **daemon == state).map(|(station, _)| station.name.clone()).collect()

@@ -1,4 +1,4 @@
-//! `tributary lab logs`: what the daemons of a lab have logged.
+//! `tributary lab logs`: prints the logs of a lab's daemons.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
@@ -14,9 +14,9 @@ use tributary_lab::Lab;
 use crate::lab::operations::{WhichLab, station, why_none_runs};
 use crate::lab::{Record, log_file};
 
-/// The interval of polls for new lines: short enough for a user who watches.
+/// The interval of checks for new lines. It is short, because a user watches the output.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// The length of `2026-01-31T23:59:59.123456Z`, with which a daemon's line begins.
+/// The length of a timestamp such as `2026-01-31T23:59:59.123456Z`, with which a daemon's lines begin.
 const TIME_LENGTH: usize = 27;
 
 #[derive(Debug, Args)]
@@ -32,8 +32,8 @@ pub(super) struct LogsArgs {
     follow: bool,
 }
 
-/// Prints the log of one daemon as it is, or those of all by time, with the node's name
-/// in front of each line.
+/// Prints the log of one daemon unchanged, or merges the logs of all daemons by time, with the node's
+/// name before each line.
 ///
 /// # Errors
 /// The lab or the node does not exist, no daemon runs there, or a log cannot be read.
@@ -45,7 +45,7 @@ pub(super) fn run(args: &LogsArgs) -> Result<()> {
         None => all(&lab, &record),
     };
     match copy(&lab, &mut logs, args.follow) {
-        // The reader, such as `head`, has seen enough.
+        // The reader, such as `head`, has closed the pipe.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         copied => copied.context("cannot show the logs"),
     }
@@ -77,7 +77,8 @@ fn copy(lab: &Lab, logs: &mut [Log], follow: bool) -> io::Result<()> {
     }
 }
 
-/// Copies all whole lines by time, the oldest first; lines of the same time in the order of the logs.
+/// Copies all whole lines in the order of their times. Lines with the same time are copied in the order
+/// of the logs.
 fn copy_by_time(logs: &mut [Log], to: &mut impl Write) -> io::Result<()> {
     for log in &mut *logs {
         log.advance()?;
@@ -95,16 +96,18 @@ fn copy_by_time(logs: &mut [Log], to: &mut impl Write) -> io::Result<()> {
 /// A log file, read line by line.
 #[derive(Debug)]
 struct Log {
-    /// Printed in front of each line.
+    /// The text before each line.
     prefix: String,
     path: PathBuf,
-    /// `None` until the file exists.
+    /// The open file; `None` until it exists.
     file: Option<BufReader<File>>,
-    /// The next line to print, as far as it is written.
+    /// The next line to print. It may be incomplete.
     line: Vec<u8>,
     /// The latest time up to this line.
-    /// A line without a time, as of a program that is not ours, belongs to the one before it; so does a line with an
-    /// earlier time: threads take the time before they write, and one may overtake another in between.
+    ///
+    /// A line without a time, such as the output of another program, belongs to the previous line. The same
+    /// applies to a line with an earlier time: threads read the clock before they write, and one may
+    /// overtake another.
     time: Vec<u8>,
 }
 
@@ -138,8 +141,8 @@ impl Log {
     }
 }
 
-/// The time at the beginning of a line.
-/// Times are as long as one another, so that they are in order as text.
+/// Returns the timestamp at the beginning of a line. All timestamps have the same length, so text order
+/// is time order.
 fn time(line: &[u8]) -> Option<&[u8]> {
     let time = line.get(..TIME_LENGTH)?;
     let is_time = time.ends_with(b"Z") && time.get(10) == Some(&b'T') && time[0].is_ascii_digit();
@@ -182,7 +185,7 @@ mod tests {
         fs::write(file("b"), at(2, "two")).unwrap();
         let first = format!("a: {}a:   more of it\nb: {}a: {}", at(1, "one"), at(2, "two"), at(4, "four"));
         assert_eq!(copied(), first);
-        // What is half of a line now is a line later.
+        // The incomplete line is copied once its end has been written.
         OpenOptions::new().append(true).open(file("a")).unwrap().write_all(b"6T\n").unwrap();
         assert_eq!(copied(), "a: 2026-11-26T\n");
         assert_eq!(copied(), "");

@@ -1,4 +1,4 @@
-//! `tributary lab`: a whole fabric on this machine, every node of it in a network namespace of its own.
+//! `tributary lab`: a complete fabric on this machine, with each node in a separate network namespace.
 
 mod exec;
 mod list;
@@ -159,7 +159,7 @@ impl LabCommand {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// No rights to make a lab, a step that failed, a command that failed on a worker.
+/// The privileges to create a lab are missing, a step failed, or a command failed on a worker.
 pub(crate) fn run(args: &LabArgs) -> Result<()> {
     match &args.command {
         LabCommand::HoldNamespaces { folder } => return hold_namespaces(folder),
@@ -228,7 +228,7 @@ async fn run_command(args: &RunArgs, page: Option<PagePlace>) -> Result<()> {
     let done = workers::run(&lab, &record, (&args.command, prefix), &mut stop).await;
     match done {
         Ok(()) => job::end_begun(&lab, &record)?,
-        // A worker that is left must not take part in the next command's job.
+        // A worker that remains must not take part in the next command's job.
         Err(_) => job::end(&lab, &record)?,
     }
     done

@@ -1,4 +1,4 @@
-//! The accuracy of a model over time.
+//! The accuracy of a model over time, as CSV.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use tributary_trainer::{Digits, Model};
 
 use super::way::Position;
 
-/// Keeps the parameters of each step and evaluates them at the end: meanwhile that would
-/// distort the measured time.
+/// Keeps the parameters of each step. They are evaluated at the end, because an earlier evaluation
+/// would distort the measured times.
 pub(super) struct Curve {
     file: PathBuf,
     start: Instant,
@@ -19,12 +19,12 @@ pub(super) struct Curve {
 }
 
 impl Curve {
-    /// Starts the clock.
+    /// Starts the measurement of time.
     pub(super) fn start(file: &Path) -> Self {
         Self { file: file.to_owned(), start: Instant::now(), places: Vec::new() }
     }
 
-    /// Adds a step.
+    /// Adds the parameters of a step.
     pub(super) fn add(&mut self, position: &Position) {
         self.places.push((self.start.elapsed(), position.iteration, position.parameters.clone()));
     }

@@ -1,5 +1,5 @@
-//! One training over its own parameter server: real gradients over real TCP on loopback, by
-//! workers of given speeds.
+//! One training with its own parameter server: real gradients over TCP on loopback, by workers with
+//! given speeds.
 
 use std::net::Ipv4Addr;
 use std::num::{NonZeroU16, NonZeroU64};
@@ -22,7 +22,7 @@ use super::learner::Learner;
 use super::record::{Event, Record};
 
 const JOB: &str = "experiment";
-/// Time that workers may take to start; longer means that something is wrong.
+/// Time that workers may take to start. If they need longer, the experiment fails.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The settings of an experiment.
@@ -31,7 +31,7 @@ pub(super) struct Experiment {
     pub(super) policy: PolicyKind,
     pub(super) codec: Kind,
     pub(super) parameters_codec: Kind,
-    /// Time that each worker takes for a gradient.
+    /// Time that each worker needs for a gradient.
     pub(super) step_times: Vec<Duration>,
     /// Duration of the training.
     pub(super) length: Duration,
@@ -44,22 +44,22 @@ pub(super) struct Experiment {
 /// The results of an experiment.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// Accuracy on held-out images, 0 to 1.
+    /// Accuracy on held-out images, from 0 to 1.
     pub(super) accuracy: f64,
     /// Mean number of updates between a worker's pull and the use of its gradient.
     pub(super) staleness: f64,
-    /// Gradients that were used.
+    /// The number of gradients that were used.
     pub(super) iterations: u64,
-    /// Updates of the parameters.
+    /// The number of updates of the parameters.
     pub(super) updates: u64,
-    /// Which worker computed and waited when.
+    /// The times at which each worker computed and waited.
     pub(super) record: Record,
 }
 
-/// Runs an experiment; `tick` is called from time to time with the time that has passed.
+/// Runs an experiment. Calls `tick` repeatedly with the elapsed time.
 ///
 /// # Errors
-/// A server or a worker that cannot continue.
+/// A server or a worker cannot continue.
 pub(super) async fn run(
     experiment: &Experiment,
     digits: &Digits,
@@ -72,7 +72,7 @@ pub(super) async fn run(
     let view = server.view();
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = tokio::spawn(server.serve(listener, None, async move {
-        // An error also means that the experiment is over.
+        // An error also means that the experiment has ended.
         let _ = stopped.await;
     }));
     let (events, receiver) = mpsc::unbounded_channel();
@@ -96,8 +96,8 @@ fn spec(experiment: &Experiment) -> Result<JobSpec> {
     Ok(JobSpec::new(JOB, workers, experiment.policy, experiment.epoch, experiment.learning_rate))
 }
 
-/// Follows the workers until the time is over, and takes the results then, before any worker's
-/// departure can change them.
+/// Records the workers' events until the time has elapsed, and then reads the results, before the
+/// departure of a worker can change them.
 async fn watch(
     experiment: &Experiment,
     digits: &Digits,
@@ -136,7 +136,7 @@ async fn watch(
     })
 }
 
-/// A worker of a given speed.
+/// A worker with a given speed.
 struct Node {
     learner: Learner,
     worker: Worker,
@@ -152,14 +152,14 @@ impl Node {
         Ok(Self { learner: Learner::new(remote, experiment.seed), worker, step_time })
     }
 
-    /// Trains until it is stopped.
+    /// Trains until the task is stopped.
     async fn run(self, options: ClientOptions, events: mpsc::UnboundedSender<Event>) -> Result<()> {
         let initial = self.learner.initial();
         let (mut client, mut step) = Client::join(options, &initial).await?;
         loop {
             let begun = Instant::now();
             let released = Some((step.released_by, step.in_group));
-            // If the receiver is gone, the experiment is over.
+            // If the receiver is gone, the experiment has ended.
             let _ = events.send(Event { worker: self.worker, at: begun, released });
             let gradient = self.gradient(step).await?;
             sleep_until(begun + self.step_time).await;

@@ -1,4 +1,4 @@
-//! The conditions that a comparison has to meet.
+//! The conditions that a comparison must meet.
 
 use anyhow::{Result, bail};
 use comfy_table::Table;
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use tributary_cli::output::number_table;
 
-/// A figure and its limit.
+/// A measured value and its limit.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Gate {
     name: String,
@@ -18,18 +18,18 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// A figure that must not be below its limit.
+    /// Creates a gate for a value that must not be below its limit.
     pub(crate) fn at_least(name: impl Into<String>, value: f64, limit: f64) -> Self {
         Self { name: name.into(), value, limit, passed: value >= limit, relation: "≥" }
     }
 
-    /// A figure that must not be above its limit.
+    /// Creates a gate for a value that must not be above its limit.
     pub(crate) fn at_most(name: impl Into<String>, value: f64, limit: f64) -> Self {
         Self { name: name.into(), value, limit, passed: value <= limit, relation: "≤" }
     }
 }
 
-/// The gates as a table.
+/// Returns the gates as a table.
 pub(crate) fn table(gates: &[Gate]) -> Table {
     let mut table = number_table(&["gate", "value", "limit", "passed"]);
     for gate in gates {
@@ -43,10 +43,10 @@ pub(crate) fn table(gates: &[Gate]) -> Table {
     table
 }
 
-/// Fails if gates did not pass, and names them.
+/// Checks that all gates have passed.
 ///
 /// # Errors
-/// Gates did not pass.
+/// Some gates have not passed; the error names them.
 pub(crate) fn check(gates: &[Gate]) -> Result<()> {
     let failed: Vec<&str> = gates.iter().filter(|gate| !gate.passed).map(|gate| gate.name.as_str()).collect();
     if failed.is_empty() {

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use tributary_trainer::{Model, PARAMETERS, RemoteLearner};
 
-/// A worker's gradients at a parameter server's parameters.
+/// Computes a worker's gradients with the parameters of a parameter server.
 #[derive(Debug, Clone)]
 pub(super) struct Learner {
     remote: RemoteLearner,
@@ -15,12 +15,13 @@ impl Learner {
         Self { remote, seed }
     }
 
-    /// The initial parameters: the same on all workers.
+    /// Returns the initial parameters, which are equal on all workers.
     pub(super) fn initial(&self) -> Vec<f32> {
         Model::new(self.seed).parameters().to_vec()
     }
 
-    /// The gradient of an iteration at its parameters. `None`: the model has diverged, and has none.
+    /// Returns the gradient of an iteration with these parameters. `None` if the model has diverged and the
+    /// gradient is not finite.
     pub(super) fn gradient(&self, iteration: u64, parameters: Vec<f32>) -> Result<Option<Vec<f32>>> {
         let iteration = u32::try_from(iteration)?;
         let mut gradient = vec![0.0; PARAMETERS];
@@ -28,8 +29,8 @@ impl Learner {
         Ok(Some(gradient).filter(|gradient| gradient.iter().all(|value| value.is_finite())))
     }
 
-    /// Returns the values that a worker hands in without a gradient: it skips the step, and the model's
-    /// accuracy shows the damage.
+    /// Returns the zeros that a worker hands in if it has no gradient. The worker thus skips the step, and
+    /// the model's accuracy shows the damage.
     pub(super) fn nothing() -> Vec<f32> {
         vec![0.0; PARAMETERS]
     }

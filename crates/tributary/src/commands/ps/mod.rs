@@ -38,10 +38,10 @@ enum Compare {
     Policies(policies::PoliciesArgs),
 }
 
-/// Runs the command that was requested.
+/// Runs the subcommand.
 ///
 /// # Errors
-/// The command's errors.
+/// The errors of the subcommand.
 pub(crate) fn run(args: &PsArgs) -> Result<()> {
     match &args.command {
         Ps::Run(args) => run::run(args),

@@ -1,4 +1,4 @@
-//! Options that several of the commands share.
+//! Options that several `ps` commands share.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) enum Policy {
 }
 
 impl Policy {
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Bsp => "bsp",
@@ -58,11 +58,11 @@ impl From<Policy> for PolicyKind {
     }
 }
 
-/// The range of relative step times: a much slower worker would never finish an epoch.
+/// The range of relative step times. A slower worker would never finish an epoch.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.01..=1000.0;
 const LONGEST_SECONDS: f64 = 86400.0;
 
-/// Parses a worker's step time, relative to the unit.
+/// Parses a worker's step time as a multiple of the unit.
 pub(super) fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(speed) if SPEEDS.contains(&speed) => Ok(speed),
@@ -86,7 +86,7 @@ pub(super) fn learning_rate(text: &str) -> Result<f32, String> {
     }
 }
 
-/// The help text that lists the codecs.
+/// Returns the help text that lists the codecs.
 pub(super) fn codecs() -> String {
     format!("What gradients are encoded with: {}", Kind::NAMES)
 }
@@ -100,7 +100,7 @@ pub(super) fn codec(text: &str) -> Result<Kind, String> {
     Ok(kind)
 }
 
-/// A bar that shows how much of `length` has passed.
+/// Returns a bar that shows the elapsed part of `length`.
 pub(super) fn progress(length: Duration) -> ProgressBar {
     let bar = ProgressBar::new(u64::try_from(length.as_millis()).unwrap_or(u64::MAX));
     match ProgressStyle::with_template("{msg:24} {wide_bar} {percent}% {eta} left") {

@@ -1,4 +1,4 @@
-//! The times at which workers computed and waited, and the workers that they waited for.
+//! The times at which workers computed and waited, and the workers for which they waited.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use tributary_ps::policy::Worker;
 pub(super) struct Event {
     pub(super) worker: Worker,
     pub(super) at: Instant,
-    /// The worker that released it, and whether it is in the synchronous group: it computes from then on.
-    /// `None`: it waits from then on.
+    /// If the worker begins to compute, the worker that released it, and true if it is in the synchronous
+    /// group. `None` if it begins to wait.
     pub(super) released: Option<(Worker, bool)>,
 }
 
-/// A piece of a worker's time, counted from the start.
+/// A period of a worker's time. Its times are relative to the start of the experiment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Span {
     pub(super) from: Duration,
@@ -30,12 +30,12 @@ pub(super) enum SpanKind {
         in_group: bool,
     },
     Waits {
-        /// The worker that released it; `None` if none has by the end.
+        /// The worker that released this worker; `None` if the wait lasted until the end.
         released_by: Option<Worker>,
     },
 }
 
-/// A whole experiment.
+/// The record of a whole experiment.
 #[derive(Debug)]
 pub(super) struct Record {
     start: Instant,
@@ -43,7 +43,7 @@ pub(super) struct Record {
     workers: Vec<Track>,
 }
 
-/// One worker's time.
+/// The periods of one worker.
 #[derive(Debug, Default)]
 struct Track {
     spans: Vec<Span>,
@@ -57,7 +57,7 @@ impl Record {
         Self { start, length: Duration::ZERO, workers }
     }
 
-    /// Adds a change, which ends what the worker did before.
+    /// Adds a change. It ends the worker's previous activity.
     pub(super) fn add(&mut self, event: &Event) {
         let start = self.start;
         let Some(track) = self.workers.get_mut(usize::from(event.worker)) else { return };
@@ -65,7 +65,7 @@ impl Record {
         track.now = Some((event.at, event.released.map(|(_, in_group)| in_group)));
     }
 
-    /// Ends all spans at the end of the experiment.
+    /// Ends the present periods of all workers at the end of the experiment.
     pub(super) fn close(&mut self, end: Instant) {
         self.length = end - self.start;
         for track in &mut self.workers {
@@ -78,12 +78,12 @@ impl Record {
         self.length
     }
 
-    /// Each worker's spans, in order.
+    /// Returns each worker's periods in order.
     pub(super) fn workers(&self) -> impl ExactSizeIterator<Item = &[Span]> {
         self.workers.iter().map(|track| track.spans.as_slice())
     }
 
-    /// The share of the time that a worker waited, 0 to 1.
+    /// Returns the share of the time that a worker waited, from 0 to 1.
     pub(super) fn idle(&self, worker: usize) -> f64 {
         let spans = self.workers.get(worker).map(|track| track.spans.as_slice()).unwrap_or_default();
         let waits = spans.iter().filter(|span| matches!(span.kind, SpanKind::Waits { .. }));
@@ -91,13 +91,13 @@ impl Record {
         waited.as_secs_f64() / self.length.as_secs_f64().max(f64::MIN_POSITIVE)
     }
 
-    /// The share of all workers' time spent waiting, 0 to 1.
+    /// Returns the mean share of the time that workers waited, from 0 to 1.
     pub(super) fn mean_idle(&self) -> f64 {
         (0..self.workers.len()).map(|worker| self.idle(worker)).sum::<f64>()
             / self.workers.len().max(1) as f64
     }
 
-    /// The number of gradients that a worker has finished.
+    /// Returns the number of gradients that a worker has finished.
     pub(super) fn iterations(&self, worker: usize) -> usize {
         let spans = self.workers.get(worker).map(|track| track.spans.as_slice()).unwrap_or_default();
         spans.iter().filter(|span| matches!(span.kind, SpanKind::Waits { .. })).count()

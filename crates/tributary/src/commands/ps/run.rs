@@ -1,4 +1,4 @@
-//! `tributary ps run`: one policy, to look at in detail.
+//! `tributary ps run`: runs one policy, with detailed results.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -71,7 +71,7 @@ pub(super) struct RunArgs {
     json: bool,
 }
 
-/// The JSON report.
+/// The report as JSON.
 #[derive(Debug, Serialize)]
 struct Report {
     policy: &'static str,
@@ -89,14 +89,14 @@ struct WorkerReport {
     worker: usize,
     step_seconds: f64,
     iterations: usize,
-    /// Share of the time that it waited, 0 to 1.
+    /// Share of the time that the worker waited, from 0 to 1.
     idle: f64,
 }
 
 /// Runs the experiment and prints the results.
 ///
 /// # Errors
-/// Options that contradict each other; a server or a worker that cannot continue.
+/// Options contradict each other, or a server or a worker cannot continue.
 pub(super) fn run(args: &RunArgs) -> Result<()> {
     let workers = args.workers.map_or(args.speeds.len(), usize::from);
     if workers < args.speeds.len() && args.workers.is_some() && args.speeds != super::policies::STEP_TIMES {

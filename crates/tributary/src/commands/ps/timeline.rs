@@ -1,4 +1,4 @@
-//! A picture of the times at which workers computed and waited for other workers.
+//! Draws the times at which workers computed and waited for other workers.
 
 use std::time::Duration;
 
@@ -15,20 +15,21 @@ const WIDTH: f64 = 1400.0;
 const LEFT: f64 = 92.0;
 const RIGHT: f64 = 92.0;
 const TOP: f64 = 84.0;
-/// Height of a policy's name and figures, above its rows.
+/// Height of the area above the rows, for a policy's name and figures.
 const HEADING: f64 = 34.0;
 const ROW: f64 = 26.0;
 const BAR: f64 = 15.0;
-/// Height of the axis below them.
+/// Height of the axis below the rows.
 const AXIS: f64 = 46.0;
 /// Bars narrower than this are not drawn.
 const LEAST_WIDTH: f64 = 0.2;
-/// Shorter waits are due to the network and not to another worker: no line is drawn for them.
+/// The shortest wait for which a line is drawn. Shorter waits are caused by the network and not by
+/// another worker.
 const LEAST_WAIT: Duration = Duration::from_millis(8);
 /// The most time that is drawn, so that single steps remain visible.
 const LONGEST: Duration = Duration::from_secs(8);
-/// The most lines of an axis, and the possible milliseconds between them; the first value that
-/// needs no more lines is used.
+/// The most lines of an axis, and the possible distances between them in milliseconds. The first
+/// distance that needs no more lines is used.
 const TICKS: u32 = 10;
 const STEPS: [u64; 6] = [20, 50, 100, 200, 500, 1000];
 
@@ -37,7 +38,7 @@ const IN_GROUP: &str = OURS;
 const WAITS: &str = "#f5c78a";
 const FOR_WHOM: &str = "#b45309";
 
-/// Draws the end of each experiment under its name, one below the other, with a row for each worker.
+/// Draws the end of each experiment, one below the other. Each has a heading and a row for each worker.
 pub(super) fn picture(experiments: &[(String, &Outcome)]) -> Document {
     let mut parts = Vec::new();
     let mut top = TOP;
@@ -53,7 +54,7 @@ pub(super) fn picture(experiments: &[(String, &Outcome)]) -> Document {
     parts.into_iter().fold(page, Document::add)
 }
 
-/// Which part of the time is drawn, if not all of it.
+/// Returns a text about the part of the time that is drawn; empty if all of it is drawn.
 fn drawn(experiments: &[(String, &Outcome)]) -> String {
     match experiments.iter().map(|(_, outcome)| outcome.record.length()).max() {
         Some(length) if length > LONGEST => {
@@ -75,7 +76,7 @@ fn heading(name: &str, outcome: &Outcome) -> String {
     )
 }
 
-/// The part of an experiment's time that is drawn, and its position.
+/// The part of an experiment's time that is drawn, and its position in the picture.
 struct Canvas {
     from: Duration,
     to: Duration,
@@ -96,14 +97,14 @@ impl Canvas {
         for (worker, spans) in record.workers().enumerate() {
             group.append(self.row(worker, spans, record.idle(worker)));
         }
-        // Drawn last, above all bars.
+        // The lines are drawn last, so that they are above all bars.
         for (worker, spans) in record.workers().enumerate() {
             group.append(self.reasons(worker, spans));
         }
         group
     }
 
-    /// The middle of a worker's row.
+    /// Returns the y-coordinate of the middle of a worker's row.
     fn middle(&self, worker: usize) -> f64 {
         self.top + HEADING + ROW * (worker as f64 + 0.5)
     }
@@ -172,7 +173,7 @@ fn bar(x: f64, y: f64, width: f64, span: &Span) -> Group {
             (WAITS, BAR * 0.6, format!("waits at the end: {took:.0} ms"))
         }
     };
-    // Leave a gap, so that readers can distinguish single steps.
+    // A gap separates single steps.
     let width = (width - 0.6).max(LEAST_WIDTH);
     Group::new().add(Title::new(said)).add(rectangle(x, y - height / 2.0, width, height, fill))
 }
@@ -220,7 +221,8 @@ mod tests {
         let drawing = picture(&[("bsp".to_owned(), &outcome)]).to_string();
         assert!(drawing.contains("waits for 21 ms, until worker 1"), "{drawing}");
         assert!(drawing.contains("bsp: accuracy 50.0 %, staleness 0.00"), "{drawing}");
-        // One of them is the legend's; the wait of a millisecond, which the worker ended itself, has no line.
+        // One of the two lines belongs to the legend. The wait of one millisecond has no line, because the
+        // worker ended it itself.
         assert_eq!(drawing.matches(FOR_WHOM).count(), 2, "{drawing}");
     }
 }

@@ -1,4 +1,4 @@
-//! The way from a worker to its parameter servers: by itself, or through the agent of its host.
+//! A worker's access to its parameter servers: directly, or through the agent of its host.
 
 use std::ops::Range;
 
@@ -6,13 +6,13 @@ use anyhow::{Context, Result};
 use tributary_client::{Agent, Segment, Training, TrainingOptions};
 use tributary_ps::client::{Client, ClientOptions, Step};
 
-/// A worker's way into a job.
+/// A worker's access to a job.
 pub(super) enum Way {
     Itself(Client),
     Agent(Box<Shared>),
 }
 
-/// A training through the agent, with the memory shared with it.
+/// A training through the agent, and the memory that it shares with the agent.
 pub(super) struct Shared {
     training: Training,
     /// One segment for each part of a gradient.
@@ -20,7 +20,7 @@ pub(super) struct Shared {
     parameters: Segment,
 }
 
-/// The parameters for the next gradient, and the numbers of iterations and updates before it.
+/// The parameters for the next gradient, and the numbers of iterations and updates that they contain.
 pub(super) struct Position {
     pub(super) iteration: u64,
     pub(super) updates: u64,
@@ -40,7 +40,8 @@ impl Way {
         Ok((Self::Itself(client), step.into()))
     }
 
-    /// Joins a job through an agent. `parts` are the ranges in which gradients will be handed in.
+    /// Joins a job through an agent. `parts` are the ranges of gradients that the worker will hand in one
+    /// by one.
     pub(super) async fn through(
         agent: &Agent,
         options: TrainingOptions,
@@ -60,7 +61,7 @@ impl Way {
         Ok((Self::Agent(Box::new(shared)), position))
     }
 
-    /// Hands a gradient in, part by part, and waits for the next step.
+    /// Hands in a gradient, part by part, and waits for the next step.
     pub(super) async fn push(&mut self, gradient: &[f32], parts: &[Range<usize>]) -> Result<Position> {
         match self {
             Self::Itself(client) if parts.len() > 1 => {

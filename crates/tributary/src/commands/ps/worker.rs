@@ -1,4 +1,4 @@
-//! `tributary ps worker`: a training process that uses a parameter server, on this host or another.
+//! `tributary ps worker`: a training process that uses a parameter server on any host.
 
 use std::num::{NonZeroU16, NonZeroU64};
 use std::ops::Range;
@@ -30,7 +30,7 @@ use crate::daemons::service::log;
 use crate::options::remote;
 use crate::options::tls::ClientTlsArgs;
 
-/// The interval of a worker's reports that it waits, if it receives no reason for the wait.
+/// The interval at which a worker reports a wait if it receives no reason for it.
 const SAID_EVERY: Duration = Duration::from_secs(5);
 
 /// Trains the demo's network as one worker of a job on running parameter servers (`tributary server
@@ -102,28 +102,29 @@ pub(super) struct WorkerArgs {
     json: bool,
 }
 
-/// The result of a worker.
+/// The results of a worker.
 #[derive(Debug, Serialize)]
 struct Report {
     worker: u16,
-    /// Gradients of this worker that the last parameters contain.
+    /// The number of this worker's gradients that the last parameters contain.
     iterations: u64,
-    /// Gradients that it has computed: more than `iterations` if a server has gone back to its checkpoint.
+    /// The number of gradients that the worker has computed. It exceeds `iterations` if a server has
+    /// restarted from its checkpoint.
     computed: u64,
-    /// Updates that the last parameters contain, by the gradients of all workers.
+    /// The number of updates, by all workers' gradients, that the last parameters contain.
     updates: u64,
-    /// Accuracy on held-out images, 0 to 1.
+    /// Accuracy on held-out images, from 0 to 1.
     accuracy: f64,
-    /// Iterations in which the model had no finite gradient any more.
+    /// The number of iterations without a finite gradient, because the model had diverged.
     skipped: u64,
     /// SHA-256 of the last parameters as little-endian f32.
     parameters: String,
 }
 
-/// Takes part until all iterations are done.
+/// Takes part in the training until all iterations are done.
 ///
 /// # Errors
-/// No server answers for too long, or a server refuses; the model has diverged.
+/// A server does not answer for too long, a server refuses, or the model has diverged.
 pub(super) fn run(args: &WorkerArgs) -> Result<()> {
     log::warnings()?;
     let runtime = Runtime::new().context("cannot start the threads that a worker needs")?;
@@ -188,7 +189,7 @@ async fn train(args: &WorkerArgs) -> Result<Report> {
     })
 }
 
-/// The waits of a worker, which people see.
+/// Reports the waits of a worker to the user.
 struct Waited<'a> {
     progress: &'a ProgressBar,
     /// The last reason for the worker's wait.
@@ -196,20 +197,20 @@ struct Waited<'a> {
 }
 
 impl Waited<'_> {
-    /// Waits for the servers' next step.
-    /// Reports each reason for the wait, or that none was received for five seconds.
+    /// Waits for the servers' next step. Reports each reason for the wait, or after five seconds without
+    /// one, that none has arrived.
     async fn by<T>(&mut self, step: impl Future<Output = Result<T>>) -> Result<T> {
         let (begun, mut step) = (Instant::now(), pin!(step));
         let mut quiet = interval_at(begun + SAID_EVERY, SAID_EVERY);
         quiet.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // What was said in an earlier wait says nothing about this one.
+        // The last reason belongs to an earlier wait.
         self.waits.mark_unchanged();
         loop {
             let what = tokio::select! {
                 biased;
                 step = &mut step => return step,
                 Ok(()) = self.waits.changed() => {
-                    // The next word is due in five seconds.
+                    // The servers send the next reason in five seconds, so allow twice that time.
                     quiet.reset_after(2 * SAID_EVERY);
                     self.waits.borrow_and_update().clone()
                 }
@@ -229,7 +230,7 @@ async fn join(
     parts: &[Range<usize>],
 ) -> Result<(Way, Position)> {
     let token = args.token_file.as_deref().map(remote::read_token).transpose()?.unwrap_or_default();
-    // The seed determines what is whose share of the images.
+    // The seed determines each worker's share of the images.
     let settings = format!("seed {}", args.seed);
     if let Some(socket) = &args.agent {
         let options = TrainingOptions {

@@ -1,4 +1,4 @@
-//! Options that limit what training processes can make the agent hold.
+//! Options that limit the agent's resources for training processes.
 
 use anyhow::Result;
 use bytesize::ByteSize;
@@ -43,10 +43,10 @@ pub(super) struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// The limits of this agent: the options given, and defaults for the rest.
+    /// Returns the limits of this agent: the given options, and defaults for the others.
     ///
     /// # Errors
-    /// [`WrongUse`]: a number that makes no sense.
+    /// [`WrongUse`]: a number is out of range.
     pub(super) fn limits(&self) -> Result<Limits> {
         let count = |name: &str, given: Option<u32>, usual: u32, most: u32| match given {
             Some(count) if (1..=most).contains(&count) => Ok(count),

@@ -20,7 +20,7 @@ use crate::daemons::service::{self, DaemonArgs, Reload, SettingsFile, Stop};
 use limits::LimitArgs;
 use tributary_cli::options::DEFAULT_SOCKET;
 
-/// The agent's settings: those of every member, and its own.
+/// The agent's settings: the settings of every member, and the agent's own.
 pub(crate) type Settings = MemberSettings<AgentArgs>;
 
 /// The agent's own options.
@@ -53,10 +53,11 @@ struct EndArgs {
     metrics: Option<SocketAddr>,
 }
 
-/// Runs the agent of this host until it is stopped.
+/// Runs this host's agent until a signal stops it.
 ///
 /// # Errors
-/// Wrong settings, a failure to open an interface, a socket in use by another agent, or a rejection by the controller.
+/// Settings are wrong, the interface cannot be opened, another agent uses the socket, or the controller
+/// refuses this host.
 pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
     service::run(args, work)
 }
@@ -93,10 +94,10 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     }
 }
 
-/// Collects the counters of each running job and of each job that this host serves.
+/// Collects the counters of each running job, and of each job that this host serves.
 async fn collect(observer: AgentObserver, servers: Servers) -> Page {
     let mut page = Page::default();
-    // Waiting for the agents' threads would hold up everything else here.
+    // The call waits for the agents' threads, so it runs on a blocking thread.
     let stats = tokio::task::spawn_blocking(move || (observer.stats(), servers.stats()));
     let (all, served) = stats.await.unwrap_or_default();
     server::tell(&mut page, &served);

@@ -1,8 +1,8 @@
-//! The live page: what the fabric does, drawn in a browser.
+//! The live page, which shows the state of the fabric in a browser.
 //!
-//! It shows what `tributary counters`, `jobs list`, `jobs explain` and `doctor` show to everybody who reaches the
-//! controller, and changes nothing. It is as open as the API: with the API's certificates, in plain text where the API
-//! is.
+//! The page is read-only. It shows the information of `tributary counters`, `jobs list`, `jobs explain`
+//! and `doctor` to every client that reaches the controller. Its access control is the same as for the
+//! API: it uses the API's certificates, or plain text if the API does.
 
 mod state;
 
@@ -25,12 +25,12 @@ use tributary_transport::ServerTls;
 use super::http;
 use state::States;
 
-/// The largest number of connections of one address: a browser has six at most.
+/// The largest number of connections from one address. A browser opens at most six.
 pub(crate) const CONNECTIONS_OF_ONE: usize = 32;
-/// The largest number of connections. The listener gives half of them to one address.
+/// The largest number of connections. The listener allows half of them to one address.
 const CONNECTIONS: usize = 2 * CONNECTIONS_OF_ONE;
 
-/// The page's files. They are written for it, and load nothing from elsewhere.
+/// The page's files. They load nothing from other servers.
 const FILES: [(&str, &str, &str); 3] = [
     ("/", "text/html; charset=utf-8", include_str!("page.html")),
     ("/page.css", "text/css; charset=utf-8", include_str!("page.css")),
@@ -40,8 +40,8 @@ const JSON: &str = "application/json";
 
 /// Security headers of every response.
 ///
-/// The browser must run only the page's own files, whatever a name contains. It must not let another page show or read
-/// this page, and must not store it.
+/// The browser must run only the page's own files, even if a name contains code. It must not let
+/// another page embed or read this page, and must not store it.
 const HEADERS: [(&str, &str); 7] = [
     (
         "content-security-policy",
@@ -56,10 +56,10 @@ const HEADERS: [(&str, &str); 7] = [
     ("cache-control", "no-store"),
 ];
 
-/// Serves the page until the returned value is dropped; does nothing without an address.
+/// Serves the page until the returned value is dropped. Does nothing without an address.
 ///
 /// # Errors
-/// The address cannot be listened on.
+/// The address cannot be used for listening.
 pub(crate) async fn serve(
     listen: Option<SocketAddr>,
     tls: Option<ServerTls>,
@@ -88,7 +88,7 @@ fn router(observer: Observer, door: Door) -> Router {
 }
 
 async fn tell(State(states): State<Arc<States>>, uri: Uri) -> Response {
-    // A job's name has no characters that would be encoded.
+    // A job's name contains no characters that URLs encode, so it is not decoded.
     let job = uri.query().and_then(|query| query.strip_prefix("job="));
     match states.json(job).await {
         Some(state) => ([(CONTENT_TYPE, JSON)], state.to_string()).into_response(),
@@ -99,12 +99,12 @@ async fn tell(State(states): State<Arc<States>>, uri: Uri) -> Response {
 /// Decides which requests are accepted.
 #[derive(Debug, Clone, Copy)]
 struct Door {
-    /// Everybody who gets as far as a request has shown a certificate, and knows
-    /// that this is the controller.
+    /// True if the connection uses TLS. Its client has then presented a certificate, and has verified the
+    /// controller's.
     is_encrypted: bool,
 }
 
-/// Rejects requests that are not for the page, and adds the headers to every response.
+/// Rejects requests that are not for this page, and adds the headers to every response.
 async fn guard(Extension(door): Extension<Door>, request: Request, next: Next) -> Response {
     let mut response = if ![Method::GET, Method::HEAD].contains(request.method()) {
         (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "GET, HEAD")], "the page can only be read: GET\n")
@@ -123,14 +123,14 @@ async fn guard(Extension(door): Extension<Door>, request: Request, next: Next) -
     response
 }
 
-/// All places where a request says which host it is for: its header, and its target, as in
-/// HTTP/2 and to a proxy.
+/// Returns the hosts that a request names: in its header, and in its target, as in HTTP/2 and in
+/// requests to a proxy.
 fn hosts(request: &Request) -> impl Iterator<Item = &[u8]> {
     let header = request.headers().get_all(HOST).iter().map(HeaderValue::as_bytes);
     header.chain(request.uri().authority().map(|authority| authority.as_str().as_bytes()))
 }
 
-/// Returns true if this is only an IP address or localhost, with or without a port.
+/// Returns true if the host is an IP address or localhost, with or without a port.
 fn is_address(host: &[u8]) -> bool {
     let Ok(host) = str::from_utf8(host) else { return false };
     let (name, port) = match host.rsplit_once(':') {

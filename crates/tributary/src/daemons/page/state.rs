@@ -9,12 +9,13 @@ use tributary_api::v1;
 use tributary_cli::states;
 use tributary_controller::Observer;
 
-/// Switches are asked for their counters this often at most, however many look at the page.
+/// The shortest interval between two reads of the switches' counters. It does not depend on the number
+/// of open pages.
 const READ_INTERVAL: Duration = Duration::from_millis(900);
-/// The last events that the page shows.
+/// The number of recent events that the page shows.
 const EVENTS: usize = 200;
 
-/// Reads the controller's state on request, and does nothing between requests.
+/// Reads the controller's state on request. It is idle between requests.
 pub(super) struct States {
     observer: Observer,
     /// The last counters. The lock lets only one request at a time read the switches; other requests wait.
@@ -33,8 +34,8 @@ impl States {
         Self { observer, counters: Mutex::default() }
     }
 
-    /// The state now, with all about `job`: without one, about the newest that runs.
-    /// `None` if the controller is gone.
+    /// Returns the present state, with details of `job`, or of the newest running job if `job` is `None`.
+    /// Returns `None` if the controller has stopped.
     pub(super) async fn json(&self, job: Option<&str>) -> Option<Value> {
         let reading = self.counters().await?;
         let controller = self.observer.controller()?;
@@ -75,7 +76,8 @@ impl States {
     }
 }
 
-/// The newest job of that name; without a name the newest that runs, or else the newest.
+/// Returns the newest job with this name. Without a name, returns the newest running job, or else the
+/// newest job.
 fn chosen<'a>(jobs: &'a [v1::Job], name: Option<&str>) -> Option<&'a v1::Job> {
     let mut newest_first = jobs.iter().rev();
     if let Some(name) = name {
@@ -127,7 +129,7 @@ fn link(link: &v1::Link) -> Value {
     })
 }
 
-/// A switch's counters: of all its ports, and of one job.
+/// Returns the counters of all ports of a switch, and its counters for one job.
 fn counters(switch: &v1::SwitchCounters, job: Option<&str>) -> Value {
     let mut ports = Map::new();
     for v1::PortCounter { port, kind, packets, bytes, .. } in &switch.ports {
@@ -183,7 +185,7 @@ fn details(job: &v1::Job, tree: &v1::GetTreeResponse, explained: &v1::ExplainJob
     })
 }
 
-/// All workers by rank, then the server.
+/// Returns all workers by rank, then the server.
 fn members(job: &v1::Job, explained: &v1::ExplainJobResponse) -> Vec<Value> {
     let with_rank = |(place, member): (usize, &v1::JobMember)| {
         let rank = (member.role() != v1::MemberRole::Server).then_some(place);
@@ -220,7 +222,7 @@ fn event(event: &v1::FabricEvent) -> Value {
     })
 }
 
-/// Classifies an event as bad news, good news or neither.
+/// Classifies an event as bad, good or neutral.
 fn mood(kind: v1::EventKind) -> &'static str {
     use v1::EventKind as Kind;
     match kind {

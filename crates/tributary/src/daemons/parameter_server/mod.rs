@@ -20,10 +20,10 @@ use crate::files;
 use crate::options::remote;
 pub(crate) use reductions::Reductions;
 
-/// The key in a job's file for the path of its token; all other keys are the job's own.
+/// The key for the path of the token in a job's file. All other keys are fields of [`JobSpec`].
 const TOKEN_KEY: &str = "token-file";
 
-/// A parameter server that listens, and does not serve yet.
+/// A parameter server that has opened its port, but does not serve yet.
 pub(crate) struct Listening {
     server: ParameterServer,
     listener: TcpListener,
@@ -31,12 +31,12 @@ pub(crate) struct Listening {
     tls: Option<ServerTls>,
 }
 
-/// Reads the jobs' files and checkpoints, and listens.
-/// With `reductions`, the groups of policy A2S are aggregated in the network.
+/// Reads the jobs' files and checkpoints, and opens the port. With `reductions`, the fabric aggregates
+/// the groups of policy A2S.
 ///
 /// # Errors
-/// [`WrongUse`]: job files that make no sense. Also a file or checkpoint that cannot be used, or an address that is
-/// taken.
+/// [`WrongUse`]: a job file is invalid. Other errors: a file or checkpoint cannot be used, or the
+/// address is in use.
 pub(crate) async fn listen(
     address: SocketAddr,
     jobs: &[PathBuf],
@@ -77,10 +77,10 @@ impl Listening {
         self.server.view()
     }
 
-    /// Serves until `stop` is done.
+    /// Serves until `stop` completes.
     ///
     /// # Errors
-    /// The transport's errors.
+    /// The errors of [`ParameterServer::serve`].
     pub(crate) async fn serve(self, stop: impl Future<Output = ()> + Send + 'static) -> Result<()> {
         let served = self.server.serve(self.listener, self.tls, stop).await;
         if let Some(reductions) = self.reductions {
@@ -99,7 +99,7 @@ fn load(file: &Path) -> Result<JobSettings> {
     let token = match table.remove(TOKEN_KEY) {
         None => None,
         Some(Value::String(path)) => {
-            // A server would wait for the other end of a pipe, and not say so.
+            // The check refuses a pipe. The server would wait for the pipe's other end without any message.
             files::check_input(Path::new(&path))?;
             Some(remote::read_token(Path::new(&path))?)
         }
@@ -110,7 +110,7 @@ fn load(file: &Path) -> Result<JobSettings> {
     Ok(JobSettings { spec, token })
 }
 
-/// Adds the jobs' counters to a page.
+/// Adds the counters of the jobs to a page.
 pub(crate) fn tell(page: &mut Page, view: &View) {
     let jobs = view.stats();
     let mut counter = |name, help, count: fn(&JobStats) -> u64| {
@@ -136,7 +136,7 @@ pub(crate) fn tell(page: &mut Page, view: &View) {
     workers(page, &jobs);
 }
 
-/// Adds the counters of each worker.
+/// Adds the counters of each worker to a page.
 fn workers(page: &mut Page, jobs: &[(String, JobStats)]) {
     let all = || {
         jobs.iter().flat_map(|(job, stats)| {

@@ -16,20 +16,20 @@ use tributary_ps::server::{GroupEvent, GroupEvents, GroupRequest, Sum};
 use crate::daemons::member::Member;
 use crate::options::remote::{connect, refused};
 
-/// A reduction that the server must run.
+/// A reduction that the parameter server has requested.
 pub(super) struct Wanted {
-    /// The name of its fabric job.
+    /// The name of the reduction's fabric job.
     pub(super) name: String,
     pub(super) request: GroupRequest,
     pub(super) events: GroupEvents,
     pub(super) member: Arc<Member>,
-    /// Registers this reduction's agent, and leaves its job alone.
+    /// The servers of this host. They list this reduction's agent for metrics, and do not control its job.
     pub(super) servers: Servers,
 }
 
 impl Wanted {
-    /// Creates the job, reads the sums of the expected rounds, and ends the job when nothing more can be
-    /// expected of it or it cannot continue.
+    /// Runs the reduction: creates its job, and reads the sums of the expected rounds. Ends the job when no
+    /// more rounds can be expected, or after an error.
     pub(super) async fn run(self, expected: mpsc::UnboundedReceiver<u64>) {
         let (job, workers) = (&self.name, self.request.hosts.join(", "));
         tracing::info!(job, workers, "the fabric is to aggregate a group's gradients");
@@ -48,7 +48,8 @@ impl Wanted {
         if let Err(error) = over {
             self.fail(&error);
         }
-        // While this host is still a member: if it left first, the job would fail instead of ending.
+        // The job ends while this host is still a member. If the host left first, the job would fail instead
+        // of ending.
         if let Err(error) = self.end(token).await {
             tracing::warn!(job, error = format!("{error:#}"), "cannot end a group's job");
         }
@@ -74,21 +75,21 @@ impl Wanted {
         Ok(created.into_inner().token)
     }
 
-    /// Takes part as the job's aggregation server until the job is over.
+    /// Takes part as the job's aggregation server until the job has ended.
     async fn serve(&self, token: Vec<u8>, started: oneshot::Sender<Arc<ServerAgent>>) -> Result<()> {
         let Member { host, controller, open_port, .. } = &*self.member;
         let member = JobMember::server(&self.name, &token, host);
         let start = |config: &JobConfig, port| {
             let agent = Arc::new(ServerAgent::start_reading(config, port)?);
             self.servers.add(&config.name, &agent);
-            // An error means that the sums are not wanted any more.
+            // An error means that the receiver does not need the sums any more.
             let _ = started.send(Arc::clone(&agent));
             Ok(agent)
         };
         Ok(serve_job(controller, member, open_port, future::pending(), start).await?)
     }
 
-    /// Reads the sum of each expected round until no more can be expected.
+    /// Reads the sum of each expected round until no more rounds can be expected.
     async fn read(
         &self,
         agent: oneshot::Receiver<Arc<ServerAgent>>,
@@ -97,7 +98,7 @@ impl Wanted {
         let agent = tokio::select! {
             agent = agent => match agent {
                 Ok(agent) => agent,
-                // `serve` reports why the job has not started.
+                // `serve` reports why the job has not started, so this future never completes.
                 Err(_) => future::pending().await,
             },
             round = expected.recv() => match round {
@@ -121,7 +122,7 @@ impl Wanted {
         }
     }
 
-    /// The tensor that a round aggregates, with the name that its contributors use.
+    /// Returns the tensor that a round aggregates, with the name that its contributors use.
     fn tensor(&self, round: u64) -> Tensor {
         Tensor { name: operation_name(round), element_type: ElementType::F32, len: self.request.length }
     }

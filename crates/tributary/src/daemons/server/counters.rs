@@ -1,4 +1,4 @@
-//! The servers' counters, for Prometheus.
+//! The aggregation servers' counters, for Prometheus.
 
 use tributary_host_agent::AgentStats;
 use tributary_protocol::ServerStats;
@@ -7,7 +7,7 @@ use crate::daemons::metrics::{Page, labels};
 
 type Stats = AgentStats<ServerStats>;
 
-/// Adds the counters of these jobs' servers.
+/// Adds the counters of the jobs' servers to a page.
 pub(crate) fn tell(page: &mut Page, all: &[(String, Stats)]) {
     let mut counter = |name, help, count: fn(&Stats) -> u64| {
         page.counter(name, help, all.iter().map(|(job, stats)| (labels([("job", job)]), count(stats))));

@@ -1,4 +1,5 @@
-//! `tributary server`: the root of all-reduces, and the parameter server.
+//! `tributary server`: the aggregation server, which is the root of all-reduces, and the parameter
+//! server.
 
 mod counters;
 
@@ -56,13 +57,13 @@ pub(crate) struct ServerArgs {
     metrics: Option<SocketAddr>,
 }
 
-/// Serves the given jobs until they are over.
-/// Without any, serves the jobs that the controller gives to this host until the server is stopped, and parameters in
-/// either case.
+/// Serves the given jobs until they end. Without given jobs, serves the jobs that the controller
+/// assigns to this host, until a signal stops the server. In both cases also runs the parameter server,
+/// if it has jobs.
 ///
 /// # Errors
-/// Wrong settings, a failure to open an interface, a rejection by the controller, or a job that failed or that cannot
-/// be joined.
+/// Settings are wrong, the interface cannot be opened, the controller refuses this host, or a job
+/// failed or cannot be joined.
 pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
     service::run(args, work)
 }
@@ -75,7 +76,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
         None => None,
         Some(address) => Some((address, member.server_tls()?)),
     };
-    // A parameter server works without reductions, too, but is better with them.
+    // A parameter server also works without reductions, but is faster with them.
     let wanted = !settings.job.is_empty() || is_member;
     let member = if wanted { Some(Arc::new(member.member()?)) } else { None };
     let controller = member.as_deref().map(|member| member.controller.clone());
@@ -121,12 +122,12 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     serve(given, servers, parameters, stop).await
 }
 
-/// The servers of this host: for given jobs, and for jobs that the controller wants served.
+/// Returns the servers of this host, for given jobs and for jobs that the controller assigns.
 fn servers_of(member: &Member) -> Servers {
     Servers::new(member.host.clone(), member.controller.clone(), Arc::clone(&member.open_port))
 }
 
-/// Serves until the given jobs are over; without any, until the server is to stop.
+/// Serves until the given jobs end. Without given jobs, serves until a signal stops the server.
 async fn serve(
     given: Vec<Served>,
     servers: Option<Servers>,
@@ -139,7 +140,7 @@ async fn serve(
         let reduced = wait_for_all(given).await;
         match &servers {
             Some(_) if for_ever => left(leaving.clone()).await,
-            // Wait for other jobs that the controller has given to this host.
+            // The controller may have assigned further jobs to this host, so wait for their end.
             Some(servers) => servers.finished().await,
             None => {}
         }
@@ -167,7 +168,7 @@ async fn serve(
     reduced.and(served)
 }
 
-/// Checks that there is something to serve, and that the settings for it are complete.
+/// Checks that the server has something to serve, and that the settings are complete.
 fn check(settings: &ServerArgs, is_member: bool) -> Result<()> {
     let (jobs, files) = (settings.job.len(), settings.token_file.len());
     if jobs != files {
@@ -185,20 +186,20 @@ fn check(settings: &ServerArgs, is_member: bool) -> Result<()> {
     Ok(())
 }
 
-/// Returns when the server is to stop.
+/// Returns when the server must stop.
 async fn left(mut leaving: watch::Receiver<bool>) {
-    // An error also means that the server ends.
+    // An error means that the sender is gone because the server stops.
     let _ = leaving.wait_for(|leaving| *leaving).await;
 }
 
-/// Waits until all jobs are over.
+/// Waits until all jobs have ended.
 ///
 /// # Errors
-/// Jobs failed.
+/// Some jobs failed.
 async fn wait_for_all(given: Vec<Served>) -> Result<()> {
     let mut failed = 0;
     for job in given {
-        // The reason is in the log.
+        // The log contains the reason.
         failed += usize::from(job.over().await.is_err());
     }
     match failed {
@@ -210,7 +211,7 @@ async fn wait_for_all(given: Vec<Served>) -> Result<()> {
 
 /// Collects the counters of each running job.
 async fn collect(servers: Option<Servers>, parameters: Option<View>) -> Page {
-    // Waiting for the servers' threads would hold up everything else here.
+    // The call waits for the servers' threads, so it runs on a blocking thread.
     let stats = move || servers.map(|servers| servers.stats()).unwrap_or_default();
     let all = tokio::task::spawn_blocking(stats).await.unwrap_or_default();
     let mut page = Page::default();

@@ -1,4 +1,4 @@
-//! Which processors a daemon runs on.
+//! The processors on which a daemon runs.
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -17,11 +17,11 @@ pub(super) struct CpuArgs {
     cpus: Vec<usize>,
 }
 
-/// Pins the calling thread, and those that it starts from now on, to the requested processors; without
-/// any it does nothing.
+/// Pins the calling thread, and threads that it starts later, to the requested processors. Does nothing
+/// if none are requested.
 ///
 /// # Errors
-/// [`WrongUse`]: a processor that does not exist, or that this process may not use.
+/// [`WrongUse`]: a processor does not exist, or this process may not use it.
 pub(super) fn pin(args: &CpuArgs) -> Result<()> {
     if args.cpus.is_empty() {
         return Ok(());
@@ -51,7 +51,8 @@ mod tests {
     #[test]
     fn a_thread_and_its_children_stay_where_they_are_put() {
         let cpu = first_allowed();
-        // The affinity is per thread: the test's own thread keeps its affinity.
+        // The affinity belongs to a thread. The test pins a new thread, so that its own affinity stays
+        // unchanged.
         let inherited = std::thread::spawn(move || {
             pin(&CpuArgs { cpus: vec![cpu] }).unwrap();
             std::thread::spawn(|| sched_getaffinity(None).unwrap()).join().unwrap()

@@ -1,4 +1,4 @@
-//! Structured logs, on standard error.
+//! Structured logs on standard error.
 
 use std::io;
 
@@ -36,15 +36,15 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Starts logging.
+/// Starts logging with the given filter and format.
 ///
 /// # Errors
-/// [`WrongUse`]: the filter makes no sense.
+/// [`WrongUse`]: the filter is invalid.
 pub(crate) fn start(args: &LogArgs) -> Result<()> {
     log(args.log.as_deref().unwrap_or(DEFAULT_LEVEL), args.log_format)
 }
 
-/// Logs warnings only: for commands that are not daemons.
+/// Logs only warnings and errors, for commands that are not daemons.
 pub(crate) fn warnings() -> Result<()> {
     log("warn", None)
 }
@@ -52,7 +52,8 @@ pub(crate) fn warnings() -> Result<()> {
 fn log(level: &str, format: Option<LogFormat>) -> Result<()> {
     let filter = check(level).and_then(|()| EnvFilter::try_new(level).map_err(Into::into));
     let filter = filter.map_err(|error| WrongUse(format!("--log {level:?}: {error}")))?;
-    // Do not report that the log cannot be written, for want of room: the attempt would panic.
+    // If the log cannot be written, for example because the disk is full, this is not reported. The report
+    // itself would panic.
     let log =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).log_internal_errors(false);
     let started = match format {
@@ -66,7 +67,7 @@ fn log(level: &str, format: Option<LogFormat>) -> Result<()> {
 
 /// Rejects a single word that is not a level.
 ///
-/// The filter would take it for a module's name, and log nothing else.
+/// The filter would interpret the word as a module's name, and log nothing else.
 fn check(filter: &str) -> Result<()> {
     let words =
         filter.split(',').map(str::trim).filter(|part| !part.is_empty() && !part.contains(['=', '[']));

@@ -1,4 +1,4 @@
-//! Parts that all daemons share: settings from flags and a file, logs, the end by a signal.
+//! Parts that all daemons share: settings from options and a file, logs, and signals.
 
 mod cpus;
 pub(crate) mod log;
@@ -23,7 +23,7 @@ pub use settings::WrongUse;
 pub(crate) use settings::{Settings, SettingsFile, in_words};
 pub use stop::Stop;
 
-/// The option that names the settings file, and the only one that cannot be in it.
+/// The option for the path of the settings file. It is the only option that cannot be in the file.
 const CONFIG: &str = "config";
 
 /// The options of a daemon: its own, and those that all daemons have.
@@ -43,10 +43,10 @@ pub(crate) struct DaemonArgs<S: Args> {
     own: S,
 }
 
-/// Runs a daemon until `work` is done; `work` has to end when its [`Stop`] says so.
+/// Runs a daemon until `work` completes; `work` must complete when its [`Stop`] requests it.
 ///
 /// # Errors
-/// Settings that make no sense, and the errors of `work`.
+/// Invalid settings, and the errors of `work`.
 pub(crate) fn run<S, W>(args: &DaemonArgs<S>, work: W) -> Result<()>
 where
     S: Settings,
@@ -57,7 +57,7 @@ where
     let (log, rest) = file.split::<LogArgs>();
     log::start(&args.log.merge(log)?)?;
     let (cpus, own) = rest.split::<CpuArgs>();
-    // Pin before there are other threads: these inherit the affinity.
+    // The thread is pinned before other threads start, because they inherit its affinity.
     cpus::pin(&args.cpus.merge(cpus)?)?;
     let settings = args.own.merge(own)?;
     let runtime = Runtime::new().context("cannot start the threads that a daemon needs")?;
@@ -67,17 +67,17 @@ where
     })
 }
 
-/// The keys that a settings file of this daemon may have.
+/// Returns the keys that a settings file of this daemon may contain.
 fn keys<S: Args>() -> Vec<String> {
     let options = DaemonArgs::<S>::augment_args(Command::new(""));
     let names = options.get_arguments().filter_map(Arg::get_long).filter(|name| *name != CONFIG);
     names.map(str::to_owned).collect()
 }
 
-/// Makes writing to a file that may not grow any more (`ulimit -f`, `LimitFSIZE=`) an ordinary error.
-/// By default it ends the process without a message.
+/// Makes a write beyond the file size limit (`ulimit -f`, `LimitFSIZE=`) an ordinary error. By default
+/// it ends the process without a message.
 fn outlive_full_files() -> Result<()> {
-    // A listener stays installed for the life of the process.
+    // The handler stays installed for the life of the process, even though the listener is dropped.
     let full = signal(SignalKind::from_raw(Signal::XFSZ.as_raw()));
     full.map(drop).context("cannot listen for signals")
 }
@@ -103,7 +103,7 @@ pub(crate) fn not_ready_yet(why: &str, longer: Duration) {
 /// Returns a setting that has no default.
 ///
 /// # Errors
-/// [`WrongUse`] when it was given neither as an option nor in the file.
+/// [`WrongUse`]: the setting is missing in both the options and the file.
 pub(crate) fn required<T>(setting: Option<T>, name: &str) -> Result<T> {
     let missing = || WrongUse(format!("--{name} is needed: give it, or `{name}` in the --config file"));
     Ok(setting.ok_or_else(missing)?)

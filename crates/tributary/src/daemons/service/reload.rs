@@ -1,4 +1,4 @@
-//! Rereading files while the daemon works.
+//! Rereads files while the daemon runs.
 
 use std::convert::Infallible;
 
@@ -6,33 +6,33 @@ use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
-/// Receives SIGHUP, which does not end the process once this exists.
+/// Receives SIGHUP. While this value exists, the signal does not end the process.
 #[derive(Debug)]
 pub(crate) struct Reload(Signal);
 
 impl Reload {
-    /// Listens from now on.
+    /// Starts to receive the signal.
     ///
     /// # Errors
-    /// The operating system refuses.
+    /// The operating system does not allow the signal handler.
     pub(crate) fn new() -> Result<Self> {
         Ok(Self(signal(SignalKind::hangup()).context("cannot listen for signals")?))
     }
 
-    /// Returns when the daemon must reread its files.
+    /// Waits for a SIGHUP, which requests that the daemon reread its files.
     pub(crate) async fn requested(&mut self) {
         self.0.recv().await;
         tracing::info!(signal = "SIGHUP", "reading files again");
     }
 
-    /// Calls `read` on each SIGHUP, until the returned value is dropped.
+    /// Calls `read` on each SIGHUP until the returned value is dropped.
     pub(crate) fn in_background(self, read: impl FnMut() + Send + 'static) -> JoinSet<Infallible> {
         let mut reading = JoinSet::new();
         reading.spawn(self.each(read));
         reading
     }
 
-    /// Calls `read` on each SIGHUP, forever.
+    /// Calls `read` on each SIGHUP, and never returns.
     pub(crate) async fn each(mut self, mut read: impl FnMut()) -> Infallible {
         loop {
             self.requested().await;
@@ -41,7 +41,7 @@ impl Reload {
     }
 }
 
-/// Logs the outcome of rereading one kind of files.
+/// Logs the result of rereading one kind of files.
 pub(crate) fn note<E: std::fmt::Display>(what: &str, outcome: Result<(), E>) {
     match outcome {
         Ok(()) => tracing::info!("{what} were read again, and hold for new connections"),

@@ -1,4 +1,4 @@
-//! Settings from options and from a file.
+//! Settings from options and from a settings file.
 
 use std::env;
 use std::fmt;
@@ -12,7 +12,7 @@ use toml::Table;
 
 use crate::files;
 
-/// The command was used wrongly: exit status 2.
+/// The error of a wrongly used command; its exit status is 2.
 #[derive(Debug)]
 pub struct WrongUse(pub String);
 
@@ -25,13 +25,15 @@ impl fmt::Display for WrongUse {
 impl std::error::Error for WrongUse {}
 
 /// Options of a daemon that can also come from a settings file.
-/// One group of options is one struct with serde's derives. A struct of several groups splits the file among them and
-/// gives the rest to the last one. Before that, [`SettingsFile::check_keys`] has refused keys that no group has.
+///
+/// A group of options is one struct with serde's derives. A struct that contains several groups splits
+/// the file's keys: each group gets its own keys, and the last group gets the rest. Before that,
+/// [`SettingsFile::check_keys`] has refused keys that belong to no group.
 pub(crate) trait Settings: Args {
-    /// The file's settings, overridden by the options that were given.
+    /// Returns the file's settings, overridden by the given options.
     ///
     /// # Errors
-    /// [`WrongUse`]: the file has an unknown key, or a value of the wrong kind.
+    /// [`WrongUse`]: the file has an unknown key, or a value of the wrong type.
     fn merge(&self, file: SettingsFile) -> Result<Self>;
 }
 
@@ -51,7 +53,8 @@ impl<S: Args + Serialize + DeserializeOwned> Settings for S {
     }
 }
 
-/// The keys of a settings file that the environment has overridden, each with its variable.
+/// Returns the keys of a settings file that environment variables have overridden, each with its
+/// variable.
 fn overridden<A: Args>(
     file: &Table,
     merged: &Table,
@@ -61,13 +64,13 @@ fn overridden<A: Args>(
     let is_overridden = |option: &clap::Arg| {
         let (key, variable) = (option.get_long()?.to_owned(), option.get_env()?.to_str()?.to_owned());
         let (given, used) = (file.get(&key)?, merged.get(&key)?);
-        // An option overrides both: its user expects that, and needs no warning.
+        // A value on the command line overrides both. The user expects that, so it is not reported.
         (given != used && used.as_str() == environment(&variable).as_deref()).then_some((key, variable))
     };
     options.get_arguments().filter_map(is_overridden).collect()
 }
 
-/// The contents of a settings file; empty without one.
+/// The content of a settings file; empty if the daemon was started without a file.
 #[derive(Debug, Default)]
 pub(crate) struct SettingsFile {
     path: Option<PathBuf>,
@@ -75,21 +78,21 @@ pub(crate) struct SettingsFile {
 }
 
 impl SettingsFile {
-    /// Reads a file.
+    /// Reads a settings file.
     ///
     /// # Errors
-    /// The file cannot be read, or is not TOML; the error has the line.
+    /// The file cannot be read, or is not TOML; the error names the line.
     pub(crate) fn load(path: &Path) -> Result<Self> {
         let text = files::read_text(path)?;
         let table = text.parse().map_err(|error| anyhow!("{}: {error}", path.display()))?;
         Ok(Self { path: Some(path.into()), table })
     }
 
-    /// Checks that each key is one of `keys`: those of all groups of options.
-    /// A group by itself knows only its own.
+    /// Checks that each key is one of `keys`, which are the keys of all groups of options. A single group
+    /// knows only its own keys.
     ///
     /// # Errors
-    /// [`WrongUse`] names the key, and those that there are.
+    /// [`WrongUse`] names the unknown key, and the known keys.
     pub(crate) fn check_keys(&self, keys: &[String]) -> Result<()> {
         match self.table.keys().find(|key| !keys.contains(key)) {
             None => Ok(()),
@@ -99,7 +102,7 @@ impl SettingsFile {
         }
     }
 
-    /// Splits the keys of `A` from the rest. Every option is a key of the same name.
+    /// Splits the keys of `A` from the other keys. Each option is a key with the same name.
     pub(crate) fn split<A: Args>(self) -> (Self, Self) {
         let options = A::augment_args(clap::Command::new(""));
         let is_of_a = |key: &str| options.get_arguments().any(|option| option.get_long() == Some(key));
@@ -107,12 +110,13 @@ impl SettingsFile {
         (Self { path: self.path.clone(), table: part }, Self { path: self.path, table: rest })
     }
 
-    /// The file's settings, overridden by the options that were given.
+    /// Returns the file's settings, overridden by the given options.
     ///
     /// # Errors
-    /// [`WrongUse`]: the file has a key that `S` does not have, or a value of the wrong kind.
+    /// [`WrongUse`]: the file has a key that `S` does not have, or a value of the wrong type.
     fn overridden_by<S: Serialize + DeserializeOwned>(self, options: &S) -> Result<S> {
-        // First without the options, so that errors in the file are found even where an option overrides it.
+        // The file is first converted without the options, so that an error is found even if an option
+        // overrides the value.
         let _: S = self.table.clone().try_into().map_err(|error| self.wrong(&in_words(&error)))?;
         let mut table = self.table.clone();
         table.extend(Table::try_from(options)?);
@@ -127,9 +131,9 @@ impl SettingsFile {
     }
 }
 
-/// Describes the error in a file.
+/// Describes an error in a file.
 ///
-/// A number's range replaces the name of its type, as in serde's "expected u16".
+/// The message gives a number's range instead of its type, which serde names as in "expected u16".
 pub(crate) fn in_words(error: &toml::de::Error) -> String {
     let types = [
         ("u16", format!(" to {}", u16::MAX)),

@@ -1,9 +1,10 @@
-//! The end of a daemon by a signal.
+//! Signals that stop a daemon.
 
 use anyhow::{Context, Result};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Waits for SIGTERM or SIGINT, neither of which ends the process by itself once this exists.
+/// Waits for SIGTERM or SIGINT. While this value exists, these signals do not end the process by
+/// themselves.
 #[derive(Debug)]
 pub struct Stop {
     terminate: Signal,
@@ -11,16 +12,16 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Listens from now on.
+    /// Starts to receive the signals.
     ///
     /// # Errors
-    /// The operating system refuses.
+    /// The operating system does not allow the signal handlers.
     pub fn new() -> Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen for signals");
         Ok(Self { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
     }
 
-    /// Returns when the daemon is to end.
+    /// Waits for a signal that requests the daemon's end.
     pub async fn requested(&mut self) {
         let signal = tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",

@@ -1,4 +1,4 @@
-//! The end of captures that are a switch's ports, and what came of them.
+//! Detects the end of captures that are a switch's ports, and reports their traffic.
 
 use std::future;
 
@@ -12,24 +12,24 @@ use tributary_softswitch::engine::Control;
 use super::ports::Meters;
 use crate::options::named::LinkAt;
 
-/// Returns when all captures were read and no packet is on its way in the switch any more, with the
-/// first thing that was wrong with a capture.
+/// Waits until all captures were read and the switch has processed all their packets. Returns the first
+/// error in a capture, if any.
 pub(super) async fn processed(
     end: &mut oneshot::Receiver<Option<CaptureError>>,
     control: &Control,
 ) -> Option<CaptureError> {
     let Ok(error) = end.await else {
-        // The switch has ended before; the caller detects that by other means.
+        // The switch ended before the captures did. The caller detects this by other means.
         return future::pending().await;
     };
-    // Packets may request one more pass, again and again; the switch continues between these questions.
+    // Packets may request further passes. The switch processes packets between these checks.
     while matches!(control.run(|switch| switch.is_waiting()).await, Ok(true)) {
         tokio::task::yield_now().await;
     }
     error
 }
 
-/// Prints how many frames came in and left by each port.
+/// Prints the number of frames that each port has received and sent.
 ///
 /// # Errors
 /// Standard output cannot be written to.

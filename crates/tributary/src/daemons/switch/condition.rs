@@ -1,4 +1,4 @@
-//! Conditions of an interface that obstruct frames.
+//! Detects settings of an interface that obstruct frames.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use tributary_wire::SliceWidth;
 
 use crate::options::named::{LinkAt, PortAt};
 
-/// The usual MTU.
+/// The usual MTU of Ethernet.
 const ETHERNET_MTU: u16 = 1500;
 
-/// Warns of a port's interface if its settings get in the way of frames: only this
-/// process sees these interfaces.
+/// Warns if a port's interface has settings that obstruct frames. The controller cannot see these
+/// settings, so this process checks them.
 pub(super) fn warn(port: u16, interface: &str, mtu: Option<u16>) {
     let Ok(condition) = InterfaceCondition::of(interface) else { return };
     for problem in problems(interface, &condition, mtu) {
@@ -21,10 +21,11 @@ pub(super) fn warn(port: u16, interface: &str, mtu: Option<u16>) {
     }
 }
 
-/// Time between two checks for offloads that were switched on in the meantime.
+/// The interval of checks for offloads that another program has enabled meanwhile.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Keeps merging offloads switched off at a switch's interfaces: a switch forwards frames unchanged.
+/// Keeps offloads that merge frames disabled at a switch's interfaces, because a switch must forward
+/// frames unchanged.
 pub(super) struct MergingWatch {
     interfaces: Vec<Watched>,
 }
@@ -33,12 +34,12 @@ pub(super) struct MergingWatch {
 struct Watched {
     port: u16,
     name: String,
-    /// Merging offloads that the switch cannot switch off.
+    /// Merging offloads that the switch cannot disable.
     still_on: Vec<&'static str>,
 }
 
 impl MergingWatch {
-    /// A watch over the interfaces among these ports.
+    /// Creates a watch over the ports that are interfaces.
     pub(super) fn new(ports: &[PortAt]) -> Self {
         let watched = ports.iter().filter_map(|port| match &port.link {
             LinkAt::Interface(name) => {
@@ -49,7 +50,7 @@ impl MergingWatch {
         Self { interfaces: watched.collect() }
     }
 
-    /// Repeats [`look`](Self::look) without end.
+    /// Repeats [`look`](Self::look) every five seconds, and never returns.
     pub(super) async fn watch(mut self) -> Infallible {
         let mut checks = interval(CHECK_INTERVAL);
         loop {
@@ -58,10 +59,10 @@ impl MergingWatch {
         }
     }
 
-    /// Switches off what merges frames, and warns of what cannot be switched off, once.
+    /// Disables offloads that merge frames, and warns once about each that cannot be disabled.
     pub(super) fn look(&mut self) {
         for Watched { port, name, still_on } in &mut self.interfaces {
-            // An interface that is gone has no offloads, and the port reports it.
+            // If the interface does not exist any more, its port reports that.
             let Ok(merging) = Merging::switch_off(name) else { continue };
             if !merging.switched_off.is_empty() {
                 let offloads = merging.switched_off.join(", ");
@@ -89,8 +90,8 @@ fn cannot_switch_off(interface: &str, merging: &[&str]) -> String {
     )
 }
 
-/// Returns the problems of a port's interface, with instructions.
-/// `promised` is the links' MTU in the topology.
+/// Returns the problems of a port's interface, each with its remedy. `promised` is the MTU of the links
+/// in the topology.
 fn problems(interface: &str, condition: &InterfaceCondition, promised: Option<u16>) -> Vec<String> {
     let InterfaceCondition { mtu, is_up, has_address, .. } = condition;
     let needed = promised.map_or(SliceWidth::ETHERNET.mtu(), usize::from);

@@ -27,7 +27,7 @@ use ports::{Interfaces, Opened, Ports};
 use program::Files;
 use running::Running;
 
-/// The name of a switch that was given none.
+/// The default name of a switch.
 const NAME: &str = "switch";
 
 /// The switch's own options.
@@ -113,10 +113,10 @@ pub(crate) struct Settings {
     metrics: Option<SocketAddr>,
 }
 
-/// Runs an embedded switch until it is stopped, or until all captures that are its ports were read.
+/// Runs an embedded switch until a signal stops it, or until all captures that are its ports were read.
 ///
 /// # Errors
-/// Wrong settings, a wrong file, a failure to open an interface, or a port in use.
+/// Settings or a file are wrong, an interface cannot be opened, or a port is in use.
 pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
     service::run(args, work)
 }
@@ -136,7 +136,8 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let collect = move || future::ready(ports::collect(&collected, &counted));
     let _metrics = metrics::serve(settings.metrics, collect).await?;
     service::ready();
-    // With a server it stays: controllers may want to read what came of the frames.
+    // With a P4Runtime server, the switch continues after the captures, because controllers may read the
+    // results.
     let ends_by_itself = settings.has_only_captures() && settings.p4runtime.is_none();
     let mut wrong_capture = None;
     let mut watch = pin!(merging.watch());
@@ -179,7 +180,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     if let Some(error) = wrong_capture {
         return Err(error.into());
     }
-    // Without a server it was to end by itself.
+    // Without a P4Runtime server, the switch should have ended after the captures.
     ensure!(
         !ends_by_itself || captures_end.is_none(),
         "stopped before all captures were processed: the report is on what was"
@@ -214,10 +215,10 @@ impl Settings {
         self.port.iter().all(|port| matches!(port.link, LinkAt::Captures(_)))
     }
 
-    /// Checks what options require of each other.
+    /// Checks the dependencies between options.
     ///
     /// # Errors
-    /// [`WrongUse`].
+    /// [`WrongUse`]: a required option is missing, or options contradict each other.
     fn check(&self, has_program: bool) -> Result<()> {
         if !has_program && self.p4runtime.is_none() {
             let problem = "a switch without a program: give --program and --p4info, or --p4runtime for a controller \
@@ -264,7 +265,7 @@ impl Settings {
         };
         let Some(listen) = self.p4runtime else {
             let switch = loaded.map(Loaded::into_switch).context("a switch without a program")?;
-            // No program receives the packets that the switch sends to the controller.
+            // Without a P4Runtime server, the packets that the switch sends to the controller are dropped.
             let (engine, _) = Engine::start_with(name, ports, cpu_port, switch).with_context(cannot_start)?;
             return Ok(Running::Alone(engine));
         };

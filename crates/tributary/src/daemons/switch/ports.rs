@@ -24,24 +24,26 @@ pub(super) type Meters = Vec<(PortAt, InterfaceMeter)>;
 pub(super) struct Opened {
     pub(super) ports: Ports,
     pub(super) meters: Meters,
-    /// Told when all captures were read, with what was wrong with them; nothing if there is none.
+    /// Notified when all captures were read, with the first error in them; `None` if no port is a capture.
     pub(super) captures_end: Option<oneshot::Receiver<Option<CaptureError>>>,
 }
 
-/// Options with which interfaces are opened.
+/// The options with which interfaces are opened.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Interfaces<'a> {
     /// The MTU of the links in the topology.
     pub(super) mtu: Option<u16>,
     pub(super) segmentation_offload: bool,
     pub(super) bypass_queues: bool,
-    /// The folder to record them in.
+    /// The folder for recordings of the interfaces; `None` if they are not recorded.
     pub(super) recordings: Option<&'a Path>,
 }
 
+/// Checks the ports and their numbers.
+///
 /// # Errors
-/// [`WrongUse`] if no port is given, if a switch cannot have such a port number, or if a port or an interface is given
-/// twice.
+/// [`WrongUse`] if no port is given, if a switch cannot have a port number, or if a port or an
+/// interface is given twice.
 pub(super) fn check(ports: &[PortAt], cpu_port: u16) -> Result<()> {
     if u64::from(cpu_port) >= DROP_PORT {
         let problem = format!("--cpu-port {cpu_port}: ports are less than {DROP_PORT}, which drops");
@@ -76,7 +78,8 @@ pub(super) fn check(ports: &[PortAt], cpu_port: u16) -> Result<()> {
     Ok(())
 }
 
-/// `read`: files that the switch was started with, to which no capture may be written.
+/// Opens all ports. `read` are the files with which the switch was started; no capture may overwrite
+/// them.
 ///
 /// # Errors
 /// An interface or a file cannot be opened.
@@ -111,7 +114,7 @@ fn open_interface(
     })
 }
 
-/// All at once: their frames come in the order of their times.
+/// Opens all captures together, so that their frames arrive in the order of their timestamps.
 fn open_captures(ports: &[PortAt], read: &[PathBuf], opened: &mut Opened) -> Result<()> {
     let captures = ports.iter().filter_map(|port| match &port.link {
         LinkAt::Captures(files) => Some((port, files.clone())),
@@ -139,7 +142,7 @@ impl Opened {
     }
 }
 
-/// The interfaces' traffic, including the time before there was a program.
+/// Collects the interfaces' traffic, including the time before the switch had a program.
 pub(super) fn collect(switch: &str, meters: &Meters) -> Page {
     let (mut frames, mut bytes, mut dropped, mut repairs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (PortAt { number, link }, meter) in meters {
@@ -176,7 +179,7 @@ mod tests {
     fn a_port_has_one_interface_and_an_interface_one_port() {
         let ports = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<PortAt>>();
         assert!(check(&ports(&["1=va", "2=vb"]), 510).is_ok());
-        // The same frames may come in at two ports.
+        // Two ports may read the same capture.
         assert!(check(&ports(&["1=pcap:a.pcap", "2=pcap:a.pcap"]), 510).is_ok());
         let twice = check(&ports(&["1=va", "2=va"]), 510).unwrap_err();
         assert!(

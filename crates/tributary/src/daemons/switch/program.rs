@@ -1,4 +1,4 @@
-//! The program that a switch starts with, and its entries, from files.
+//! Loads from files the program with which a switch starts, and its table entries.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use tributary_softswitch::{Loaded, PacketLog};
 use crate::daemons::service::WrongUse;
 use crate::files;
 
-/// The files that were given.
+/// The files that the user has given.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Files<'a> {
     pub(super) program: Option<&'a Path>,
@@ -19,11 +19,12 @@ pub(super) struct Files<'a> {
 }
 
 impl Files<'_> {
-    /// Loads the program, whose packets are logged to `log`, and writes the entries; `None` if no file was
-    /// given. Returns the files that were read, too.
+    /// Loads the program, and writes the entries; also returns the paths of the files that were read. The
+    /// program is `None` if no file was given. It logs packets to `log`.
     ///
     /// # Errors
-    /// [`WrongUse`] if some files are missing. Otherwise the error names the problem, the file and the position in it.
+    /// [`WrongUse`] if some files are missing. Otherwise the error names the problem, the file and the
+    /// position in it.
     pub(super) fn load(self, log: Option<&PacketLog>) -> Result<(Option<Loaded>, Vec<PathBuf>)> {
         let entries = self.entries.map(Entries::read).transpose()?;
         let named = |name: for<'e> fn(&'e RuntimeJson) -> Option<&'e str>| {
@@ -67,7 +68,7 @@ fn load(program: &Path, p4info: &Path, log: Option<&PacketLog>) -> Result<Loaded
     Ok(loaded)
 }
 
-/// A file with entries.
+/// A file with table entries.
 struct Entries<'a> {
     path: &'a Path,
     file: RuntimeJson,
@@ -80,8 +81,8 @@ impl<'a> Entries<'a> {
         Ok(Self { path, file })
     }
 
-    /// The path of a file that this file names. Relative paths start at the current folder, as in the
-    /// tutorials, or otherwise at this file's folder.
+    /// Returns the path of a file that this file names. A relative path starts at the current folder if the
+    /// file exists there, as in the P4 tutorials; otherwise at the folder of this file.
     fn beside(&self, name: &str) -> PathBuf {
         let here = PathBuf::from(name);
         let there = self.path.parent().map(|folder| folder.join(name)).filter(|path| path.exists());

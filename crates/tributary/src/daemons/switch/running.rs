@@ -1,4 +1,4 @@
-//! A switch that runs, with a P4Runtime server or without.
+//! A running switch, with or without a P4Runtime server.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 use tributary_softswitch::engine::{Control, Engine};
 use tributary_softswitch::{ControlError, SoftSwitch};
 
-/// The interval of checks that the switch's thread still runs.
+/// The interval of checks for the end of the switch's thread.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) enum Running {
@@ -33,6 +33,8 @@ impl Running {
         }
     }
 
+    /// Stops the switch.
+    ///
     /// # Errors
     /// The switch's thread has panicked.
     pub(super) async fn stop(self) -> Result<()> {

@@ -1,17 +1,18 @@
-//! Time that embedded switches take for a job's frames.
+//! Estimates the time that embedded switches need for a job's frames.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tributary_planner::Plan;
 
-/// A frame's processor time in an embedded switch, on the machine of `docs/results/switch`: 3 frames a
-/// slice, 150,000 slices of 256 values a second, 60,000 of 2,048.
+/// The processor time of an embedded switch for each frame; [`VALUE`] is added for each value. Derived
+/// from the machine of `docs/results/switch`: with 3 frames a slice, it processes 150,000 slices of 256
+/// values a second, or 60,000 slices of 2,048 values.
 const FRAME: Duration = Duration::from_nanos(1_700);
 const VALUE: Duration = Duration::from_nanos(2);
 
-/// Returns the time for which the busiest switch of the tree would be at work for one all-reduce if it
-/// were an embedded one, in seconds.
+/// Returns the processor time, in seconds, that one all-reduce needs at the busiest switch of the tree
+/// if the switch is an embedded one.
 pub(crate) fn busiest_switch(plan: &Plan) -> f64 {
     let switches: BTreeSet<_> = plan.switches.iter().map(|switch| switch.name.as_str()).collect();
     let mut frames: BTreeMap<&str, u64> = BTreeMap::new();

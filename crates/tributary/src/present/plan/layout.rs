@@ -1,32 +1,32 @@
 //! Positions of the nodes in a picture.
 //!
-//! The server is at the top and the tree grows downwards, with a row for each level and a column for each leaf. Each
-//! node is centred above the nodes below it. All hosts but the server share the last row. Nodes that are not on the
-//! tree hang below the node that leads to them.
+//! The server is at the top and the tree grows downwards, with a row for each level and a column for
+//! each leaf. Each node is centred above the nodes below it. All hosts except the server share the last
+//! row. Nodes that are not on the tree are below the node that connects them to it.
 //!
-//! A network that would be too wide to read is drawn without what the job does not use, and all workers at one switch
-//! share the place of the first.
+//! If a network would be too wide to read, the picture omits the nodes that the job does not use, and
+//! shows only the first worker of each switch, with the names of the others.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use tributary_planner::Plan;
 use tributary_topology::{NodeKey, Topology};
 
-/// The most columns in which everything is drawn.
+/// The most columns of a picture that shows all nodes.
 const READABLE_COLUMNS: usize = 24;
 
 /// The nodes below each node, from left to right.
 type Below = BTreeMap<NodeKey, Vec<NodeKey>>;
 
-/// Rows and columns of the nodes that are drawn.
+/// The rows and columns of the nodes that are drawn.
 pub(crate) struct Layout {
-    /// The column of each node, from 0.0, and its row, from 0.
+    /// The column of each node, counted from 0.0, and its row, counted from 0.
     pub(crate) places: BTreeMap<NodeKey, (f64, usize)>,
     /// Number of columns.
     pub(crate) columns: usize,
     /// Number of rows.
     pub(crate) rows: usize,
-    /// The workers that are not drawn, by the drawn worker that stands for them.
+    /// The workers that are not drawn, by the drawn worker that represents them.
     pub(crate) represented: Below,
 }
 
@@ -56,7 +56,7 @@ impl Layout {
         layout
     }
 
-    /// Places a node and everything below it; returns its column.
+    /// Places a node and all nodes below it; returns the node's column.
     fn place(&mut self, node: NodeKey, row: usize, below: &Below) -> f64 {
         self.rows = self.rows.max(row);
         let children = below.get(&node).map_or(&[][..], Vec::as_slice);
@@ -73,7 +73,7 @@ impl Layout {
     }
 }
 
-/// The tree, in the order of the ranks.
+/// Returns the tree of a plan, with the workers in the order of ranks.
 fn tree(plan: &Plan) -> Below {
     let mut below = Below::new();
     let mut placed = BTreeSet::from([plan.server.key]);
@@ -85,7 +85,7 @@ fn tree(plan: &Plan) -> Below {
     below
 }
 
-/// Adds the rest of the network.
+/// Adds the nodes that are not on the tree.
 fn add_unused(below: &mut Below, topology: &Topology, plan: &Plan) {
     let mut placed: BTreeSet<_> = below.values().flatten().copied().chain([plan.server.key]).collect();
     let mut queue: VecDeque<_> = std::iter::once(plan.server.key).chain(placed.iter().copied()).collect();
@@ -99,7 +99,8 @@ fn add_unused(below: &mut Below, topology: &Topology, plan: &Plan) {
     }
 }
 
-/// Reduces the tree to the first worker at each switch. Also returns the workers that each represents.
+/// Reduces the tree to the first worker at each switch. Also returns the workers that each of them
+/// represents.
 fn with_workers_together(mut below: Below, topology: &Topology) -> (Below, Below) {
     let mut represented = Below::new();
     let hosts: BTreeSet<_> = topology.hosts().map(|(key, ..)| key).collect();

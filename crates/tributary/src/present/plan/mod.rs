@@ -12,7 +12,7 @@ use tributary_topology::Topology;
 
 pub(crate) use picture::picture;
 
-/// The plan for people.
+/// Returns the plan as text for users.
 pub fn text(topology: &Topology, plan: &Plan) -> String {
     let (headline, tree) = (sentences(&table::headline(topology, plan)), drawing(plan));
     let (stacks, links) = (table::stacks(topology, plan), table::links(plan));

@@ -17,11 +17,11 @@ const ROW: f64 = 128.0;
 const MARGIN: f64 = 48.0;
 const HEADER: f64 = 122.0;
 const BOX: (f64, f64) = (92.0, 44.0);
-/// Lengths of node names: the longest that fits its box at full size, and the longest that is shown;
-/// longer ones are cut.
+/// Two lengths of node names: the longest name that fits its box at full size, and the longest that is
+/// shown completely. Longer names are shortened.
 const NAME: (usize, usize) = (11, 16);
 const LINE: f64 = 20.0;
-/// Length of a link's straight piece above its lower end, where its bytes are printed.
+/// Length of the straight piece of a link above its lower end, where the link's bytes are printed.
 const STRAIGHT: f64 = 34.0;
 const LEAST_WIDTH: f64 = 860.0;
 /// Stroke widths of the thinnest and the thickest link.
@@ -30,7 +30,7 @@ const STROKE: (f64, f64) = (1.5, 7.0);
 const UNUSED: &str = "#c3c8d0";
 const UP: &str = "#2563eb";
 const DOWN: &str = "#ea8c0c";
-/// The same for text, which needs more contrast.
+/// The colour of the downward direction in text, which needs more contrast than lines.
 const DOWN_INK: &str = "#b45309";
 const AGGREGATES: &str = OURS;
 
@@ -51,9 +51,9 @@ struct Canvas<'a> {
     pairs: BTreeMap<LinkKey, LinkPair<'a>>,
     width: f64,
     height: f64,
-    /// The middle of the first column.
+    /// The x-coordinate of the middle of the first column.
     left: f64,
-    /// Bytes that the busiest link direction carries.
+    /// Bytes in the busiest direction of any link.
     most: u64,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Canvas<'a> {
         link.ends.iter().all(|end| self.shows(end.node))
     }
 
-    /// The links of the tree that are drawn.
+    /// Returns the links of the tree that are drawn.
     fn shown_pairs(&self) -> impl Iterator<Item = (LinkKey, &LinkPair<'a>)> {
         self.pairs
             .iter()
@@ -92,7 +92,7 @@ impl<'a> Canvas<'a> {
             .filter(|(key, _)| self.shows_link(&self.topology[*key]))
     }
 
-    /// The middle of a node.
+    /// Returns the coordinates of a node's middle.
     fn at(&self, node: NodeKey) -> (f64, f64) {
         let (column, row) = self.layout.places.get(&node).copied().unwrap_or_default();
         (self.left + column * COLUMN, HEADER + row as f64 * ROW + BOX.1 / 2.0)
@@ -125,7 +125,7 @@ impl<'a> Canvas<'a> {
             let link = &self.topology[key];
             let ends = [link.ends[0].node, link.ends[1].node];
             let [wide_up, wide_down] = [up.bytes, down.bytes].map(|bytes| self.stroke(bytes));
-            // The two directions lie side by side, with a thin gap between them.
+            // The two directions are drawn side by side, with a thin gap between them.
             for (color, width, shift) in
                 [(UP, wide_up, -(wide_up + 1.5) / 2.0), (DOWN, wide_down, (wide_down + 1.5) / 2.0)]
             {
@@ -157,7 +157,7 @@ impl<'a> Canvas<'a> {
             return format!("M{x1} {y1}C{x1} {dip} {x2} {dip} {x2} {y2}");
         }
         let (start, bend) = (y1 + BOX.1 / 2.0, y1 + ROW - BOX.1 / 2.0 - STRAIGHT);
-        // Where the path runs sideways, "beside" is above or below.
+        // Where the path is horizontal, the two directions are above each other, so the shift is vertical.
         let middle = (start + bend) / 2.0 - shift * (x2 - x1).clamp(-1.0, 1.0);
         format!("M{x1} {y1}V{start}C{x1} {middle} {x2} {middle} {x2} {bend}V{y2}")
     }
@@ -173,7 +173,8 @@ impl<'a> Canvas<'a> {
         Title::new(said)
     }
 
-    /// The bytes of every link of the tree, with arrows for the directions, above the link's lower end.
+    /// Draws the bytes of every link of the tree above the link's lower end, with arrows for the
+    /// directions.
     fn labels(&self) -> Group {
         let mut group = Group::new().set("font-size", 10.5);
         for (key, LinkPair { up, down }) in self.shown_pairs() {
@@ -215,7 +216,7 @@ impl<'a> Canvas<'a> {
         group
     }
 
-    /// The node's name, and those of the workers that it stands for.
+    /// Returns the node's name, and the names of the workers that it represents.
     fn names_at(&self, key: NodeKey) -> String {
         let others = self.layout.represented.get(&key).into_iter().flatten();
         let names: Vec<_> = [key].iter().chain(others).map(|&key| self.topology[key].name.as_str()).collect();
@@ -241,7 +242,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// The legend, then the plan's benefits.
+    /// Draws the legend, and below it the plan's benefits.
     fn footer(&self) -> Group {
         let top = HEADER + (self.layout.rows as f64 - 1.0) * ROW + BOX.1 + 34.0;
         let mut group = Group::new();
@@ -275,7 +276,7 @@ impl<'a> Canvas<'a> {
     }
 }
 
-/// Appearance of a node.
+/// The appearance of a node.
 struct Look {
     said: String,
     fill: &'static str,
@@ -295,7 +296,7 @@ impl Look {
     }
 }
 
-/// A name shortened to fit its box, and its font size. Names are ASCII.
+/// Shortens a name to fit its box; also returns its font size. Names are ASCII.
 fn fitting(name: &str) -> (String, f64) {
     let (fits, most) = NAME;
     let shown = match name.get(..most - 1).filter(|_| name.len() > most) {
@@ -306,8 +307,9 @@ fn fitting(name: &str) -> (String, f64) {
     (shown, size)
 }
 
-/// An arrowhead on a stroke, its tip at (x, y) and its base `length` below that, or above if that is
-/// negative: a hole in a thick stroke, wings on a thin one.
+/// Returns an arrowhead on a stroke. Its tip is at (x, y), and its base is `length` below the tip, or
+/// above if `length` is negative. On a thick stroke the arrowhead is a hole; on a thin one it is wider
+/// than the stroke.
 fn arrow(x: f64, y: f64, length: f64, stroke: f64, color: &str) -> Path {
     let (width, fill) = if stroke < 5.0 { (stroke + 5.0, color) } else { (stroke - 1.5, "#ffffff") };
     Path::new().set("d", format!("M{x} {y}l{} {length}h{}z", width / 2.0, -width)).set("fill", fill)

@@ -11,12 +11,12 @@ use tributary_wire::Hop;
 use super::embedded::busiest_switch;
 use tributary_cli::output;
 
-/// The name of what is planned.
+/// Returns a headline with the topology and the job.
 pub(crate) fn headline(topology: &Topology, plan: &Plan) -> String {
     format!("{}: {}\n{}", plan.topology, topology.description(), job(plan))
 }
 
-/// The job in one line.
+/// Describes the job in one line.
 pub(crate) fn job(plan: &Plan) -> String {
     let aggregation = match plan.aggregation {
         Aggregation::Tree => "aggregation on the whole tree",
@@ -32,7 +32,7 @@ pub(crate) fn job(plan: &Plan) -> String {
     format!("gradients of {size}, {aggregation}, {downlink}, window of {} slices", plan.window)
 }
 
-/// The hop stacks of every worker, with the legend.
+/// Returns the hop stacks of every worker, with a legend.
 pub(crate) fn stacks(topology: &Topology, plan: &Plan) -> String {
     let names: HashMap<_, _> = topology.nodes().map(|(_, node)| (node.id, node.name.as_str())).collect();
     let name = |hop: &Hop| names.get(&hop.node).copied().unwrap_or("?");
@@ -81,7 +81,7 @@ pub(crate) fn links(plan: &Plan) -> Table {
     table
 }
 
-/// Totals, speed-ups and notes.
+/// Returns the totals, speed-ups and notes.
 pub(crate) fn summary(plan: &Plan) -> String {
     let traffic = &plan.traffic;
     let mut text = format!(
@@ -95,7 +95,7 @@ pub(crate) fn summary(plan: &Plan) -> String {
     text.trim_end().to_owned()
 }
 
-/// Expected times, beside other ways to reduce.
+/// Returns the expected times, compared with other methods of all-reduce.
 pub(crate) fn worth(plan: &Plan) -> Vec<String> {
     let comparison = &plan.comparison;
     let mut lines =
@@ -126,13 +126,13 @@ pub(crate) fn worth(plan: &Plan) -> Vec<String> {
 /// Both directions of a link of the tree.
 #[derive(Clone, Copy)]
 pub(crate) struct LinkPair<'a> {
-    /// Towards the server.
+    /// The traffic towards the server.
     pub(crate) up: &'a LinkTraffic,
-    /// Towards the workers.
+    /// The traffic towards the workers.
     pub(crate) down: &'a LinkTraffic,
 }
 
-/// The links of the tree with what they carry both ways, in the topology's order.
+/// Returns the links of the tree with their traffic in both directions, in the topology's order.
 pub(crate) fn pairs(plan: &Plan) -> BTreeMap<LinkKey, LinkPair<'_>> {
     let (up, down): (Vec<_>, Vec<_>) = plan.traffic.links.iter().partition(|link| link.towards_server);
     let down: BTreeMap<_, _> = down.into_iter().map(|link| (link.direction.link, link)).collect();
@@ -144,12 +144,12 @@ pub(crate) fn pairs(plan: &Plan) -> BTreeMap<LinkKey, LinkPair<'_>> {
     pairs
 }
 
-/// Bytes for people.
+/// Formats a number of bytes for users.
 pub(crate) fn bytes(count: u64) -> String {
     ByteSize::b(count).to_string()
 }
 
-/// Seconds for people.
+/// Formats seconds for users.
 pub(crate) fn seconds(time: f64) -> String {
     match time {
         t if t >= 100.0 => format!("{t:.0} s"),

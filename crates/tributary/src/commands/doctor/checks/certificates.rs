@@ -1,4 +1,4 @@
-//! Certificates that expire soon.
+//! Checks for certificates that expire soon.
 
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ pub(super) fn check(snapshot: &Snapshot, limits: &Limits) -> Vec<Finding> {
             let condition = daemon.condition.as_ref()?;
             condition.certificate_expires_unix_seconds
         });
-        // The daemons of a host usually share a certificate; otherwise the one that expires first counts.
+        // The daemons of a host usually share a certificate. If they do not, the certificate that expires
+        // first is reported.
         ends.min().map(|expires| (format!("certificate of host {}", host.name), expires))
     });
     let all = own.chain(served).chain(hosts);
@@ -41,7 +42,7 @@ fn expiring(place: String, expires: u64, now: u64, limit: Duration) -> Option<Fi
     })
 }
 
-/// Formats a time in days, or in hours if it is short.
+/// Formats a time in days, or in hours if it is less than a day.
 fn time(seconds: u64) -> String {
     match seconds / HOUR {
         0 => "less than an hour".to_owned(),

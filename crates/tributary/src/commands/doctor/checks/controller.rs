@@ -1,9 +1,9 @@
-//! The controller itself.
+//! Checks of the controller itself.
 
 use crate::commands::doctor::finding::{Code, Finding};
 use crate::commands::doctor::snapshot::Snapshot;
 
-/// Checks whether the controller's jobs outlive it.
+/// Checks that the controller can write its journal, so that its jobs survive a restart.
 pub(super) fn check(snapshot: &Snapshot) -> Option<Finding> {
     let problem = &snapshot.controller.journal_problem;
     (!problem.is_empty()).then(|| {

@@ -1,4 +1,4 @@
-//! Hosts and their interfaces.
+//! Checks of hosts and their interfaces.
 
 use tributary_api::v1;
 use tributary_wire::SliceWidth;
@@ -7,14 +7,13 @@ use super::limits::seconds;
 use crate::commands::doctor::finding::{Code, Finding};
 use crate::commands::doctor::snapshot::Snapshot;
 
-/// Time for which a daemon that was refused is still reported: systemd starts it again every few
-/// seconds.
+/// Time for which a refusal of a daemon is reported. systemd restarts such a daemon every few seconds.
 const TURNED_AWAY_MILLISECONDS: u64 = 10 * 60 * 1000;
-/// Drivers of interfaces whose frames reach a switch on this machine exactly as the host made them,
-/// since no hardware finishes them.
+/// Drivers of virtual interfaces. Their frames reach a switch on this machine unchanged, because no
+/// hardware splits them or computes their checksums.
 const VIRTUAL: [&str; 2] = ["veth", "virtio_net"];
-/// The offload that matters: TCP segments longer than the MTU.
-/// An embedded switch's ports do finish checksums.
+/// The offload that obstructs frames: TCP segments longer than the MTU. Missing checksums cause no
+/// harm, because an embedded switch's ports compute them.
 const IN_THE_WAY: &str = "tso";
 
 pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {
@@ -44,7 +43,7 @@ fn turned_away(host: &v1::Host) -> Option<Finding> {
     Some(Finding::problem(Code::HostTurnedAway, place(host), what, fix))
 }
 
-/// A worker host without an agent. A server host needs a daemon only while a job uses it.
+/// Finds a worker host without an agent. A server host needs a daemon only while a job uses it.
 fn absent(snapshot: &Snapshot, host: &v1::Host) -> Option<Finding> {
     let works = host.daemons.iter().any(|daemon| daemon.works);
     if works || host.role() != v1::MemberRole::Worker {
@@ -71,7 +70,7 @@ fn absent(snapshot: &Snapshot, host: &v1::Host) -> Option<Finding> {
     })
 }
 
-/// The controller lists two agents only if both are at work.
+/// Finds a host with two agents. The controller lists both only if both are running.
 fn doubled(host: &v1::Host) -> Option<Finding> {
     let agents = host.daemons.iter().filter(|daemon| daemon.works).count();
     let what = format!("it has {agents} agents, which use the same interface and take each other's frames");
@@ -92,7 +91,7 @@ fn down(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Finding> 
 
 fn mtu(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Finding> {
     let v1::InterfaceCondition { name, mtu_bytes, .. } = interface;
-    // Jobs rely on the topology's MTU of the link, as far as slices fill it.
+    // Jobs rely on the MTU that the topology gives the link, up to the length of a slice's packet.
     let widest = SliceWidth::widest_within(host.link_mtu_bytes as usize).unwrap_or(SliceWidth::NARROWEST);
     let needed = u32::try_from(widest.mtu()).unwrap_or(u32::MAX);
     let link = host.link_mtu_bytes.max(needed);
@@ -129,7 +128,7 @@ mod tests {
     use super::*;
     use crate::commands::doctor::finding::Severity;
 
-    /// The findings after the first host is changed.
+    /// Returns the findings after `change` has modified the first host.
     fn found(change: impl FnOnce(&mut v1::Host)) -> Vec<Finding> {
         let mut snapshot = healthy();
         change(&mut snapshot.hosts[0]);

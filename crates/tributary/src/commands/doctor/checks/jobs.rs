@@ -1,4 +1,4 @@
-//! Jobs that wait, stall, or run worse than they could.
+//! Checks for jobs that wait, stall, or run slower than necessary.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use super::limits::{Limits, seconds};
 use crate::commands::doctor::finding::{Code, Finding};
 use crate::commands::doctor::snapshot::Snapshot;
 
-/// Number of its job's longest steps for which a process may wait: beyond this something is wrong, and
-/// not just one rank slow.
+/// The number of a job's longest steps for which a process may wait. A longer wait is not just one slow
+/// rank, but a fault.
 const STEPS: u32 = 3;
 
 pub(super) fn check(snapshot: &Snapshot, limits: &Limits) -> Vec<Finding> {
@@ -24,13 +24,13 @@ fn place(job: &v1::Job) -> String {
     format!("job {}", job.name)
 }
 
-/// Returns true if a job has not started for too long.
+/// Returns true if a job has been waiting for its start for too long.
 fn is_waiting(job: &v1::Job, limits: &Limits) -> bool {
     let waits = matches!(job.state(), v1::JobState::Created | v1::JobState::Queued);
     waits && Duration::from_millis(job.age_milliseconds) > limits.patience
 }
 
-/// The members or resources that a job waits for, one finding for each.
+/// Returns a finding for each member or resource for which a job waits.
 fn waits(snapshot: &Snapshot, job: &v1::Job) -> Vec<Finding> {
     let time = seconds(job.age_milliseconds);
     if job.state() == v1::JobState::Queued {
@@ -75,7 +75,7 @@ fn waits(snapshot: &Snapshot, job: &v1::Job) -> Vec<Finding> {
     missing.iter().map(one).collect()
 }
 
-/// A change of structure that fails to come about.
+/// Finds a change of the job's structure that does not succeed.
 fn setback(job: &v1::Job) -> Option<Finding> {
     let v1::Job { setback, .. } = job;
     (!setback.is_empty()).then(|| {
@@ -85,7 +85,7 @@ fn setback(job: &v1::Job) -> Option<Finding> {
     })
 }
 
-/// A job in which processes wait for a result that does not come.
+/// Finds a job whose processes wait for a result that does not arrive.
 fn stalled(snapshot: &Snapshot, job: &v1::Job, limits: &Limits) -> Option<Finding> {
     if job.state() != v1::JobState::Running {
         return None;
@@ -101,7 +101,7 @@ fn stalled(snapshot: &Snapshot, job: &v1::Job, limits: &Limits) -> Option<Findin
     let names = |members: &[(&v1::JobMember, &v1::JobProgress)]| {
         members.iter().map(|(member, _)| member.host.as_str()).collect::<Vec<_>>().join(", ")
     };
-    // The process that does not wait is the one that the others wait for.
+    // The other processes wait for the process that does not wait itself.
     let late: Vec<_> =
         others.into_iter().filter(|(_, progress)| progress.stalled_milliseconds == 0).collect();
     let (whom, fix) = match late.len() {
@@ -142,12 +142,12 @@ fn is_on_tree(job: &v1::Job, switch: &v1::Switch) -> bool {
     job.plan.iter().flat_map(|plan| &plan.switches).any(|role| role.name == switch.name)
 }
 
-/// Aggregation that is possible but does not happen.
+/// Finds switches that could aggregate, but do not.
 fn fallback(job: &v1::Job) -> Option<Finding> {
     let lives = matches!(job.state(), v1::JobState::Running | v1::JobState::Created);
     let avoidable = |fallback: &&v1::Fallback| match fallback.cause() {
         v1::FallbackCause::NoSlots | v1::FallbackCause::TooManyChildren => true,
-        // The job's creator, or the choice of switch, wanted it so.
+        // The job's creator requested this, or the switch cannot aggregate.
         v1::FallbackCause::AskedFor | v1::FallbackCause::PlainSwitch | v1::FallbackCause::Unspecified => {
             false
         }

@@ -1,4 +1,4 @@
-//! Workers that a running job continues without.
+//! Checks for workers that a running job has lost.
 
 use tributary_api::v1;
 
@@ -11,11 +11,12 @@ pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {
     running.flat_map(of_job).collect()
 }
 
-/// Workers, by rank and host, that belong to the job and are not in its present structure.
-/// One that is connected all the same will come in, or was left out because it is slow.
+/// Returns the workers, by rank and host, that belong to the job but are not in its present structure.
+/// Connected workers are not included: they will join the structure, or were left out because they are
+/// slow.
 fn lost(job: &v1::Job) -> impl Iterator<Item = (usize, &str)> {
     let is_in = |host: &String| job.plan.iter().any(|plan| plan.workers.contains(host));
-    // The controller lists all of them, by rank.
+    // The controller lists all workers of the job, by rank.
     let workers = job.members.iter().filter(|member| member.role() == v1::MemberRole::Worker).enumerate();
     let lost = workers.filter(move |(_, member)| !member.joined && !is_in(&member.host));
     lost.map(|(rank, member)| (rank, member.host.as_str()))
@@ -52,7 +53,7 @@ mod tests {
     use super::super::testing::healthy;
     use super::*;
 
-    /// A job that has lost its second worker.
+    /// Returns a snapshot in which a job has lost its second worker.
     fn without_w1() -> Snapshot {
         let mut snapshot = healthy();
         let job = &mut snapshot.jobs[0];

@@ -1,12 +1,12 @@
-//! Clocks and versions.
+//! Checks of clocks and versions.
 
 use tributary_api::v1;
 
 use crate::commands::doctor::finding::{Code, Finding};
 use crate::commands::doctor::snapshot::Snapshot;
 
-/// The largest tolerable difference of clocks: beyond it logs are hard to compare, and certificates
-/// expire too early or too late.
+/// The largest tolerable difference between two clocks. With a larger one, logs are hard to compare,
+/// and certificates expire too early or too late.
 const CLOCK_MILLISECONDS: u64 = 2000;
 
 pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {

@@ -1,4 +1,4 @@
-//! Everything that can be wrong: each check is a pure function of one snapshot.
+//! The checks of the doctor. Each is a pure function of one snapshot.
 
 mod certificates;
 mod controller;
@@ -15,7 +15,7 @@ use super::finding::Finding;
 use super::snapshot::Snapshot;
 pub(super) use limits::Limits;
 
-/// All findings, the worst first.
+/// Returns all findings, the most severe first.
 pub(super) fn all(snapshot: &Snapshot, limits: &Limits) -> Vec<Finding> {
     let mut findings: Vec<_> = controller::check(snapshot).into_iter().collect();
     findings.extend(switches::check(snapshot));
@@ -25,7 +25,7 @@ pub(super) fn all(snapshot: &Snapshot, limits: &Limits) -> Vec<Finding> {
     findings.extend(jobs::check(snapshot, limits));
     findings.extend(losses::check(snapshot));
     findings.sort_by_key(|finding| (finding.severity, finding.code));
-    // A faulty cable is found at both of its ends.
+    // Both ends of a faulty cable report it, so duplicates are removed.
     findings.into_iter().fold(Vec::new(), |mut told, finding| {
         if !told.iter().any(|other: &Finding| other.is_same(&finding)) {
             told.push(finding);

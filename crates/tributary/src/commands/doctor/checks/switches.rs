@@ -1,4 +1,4 @@
-//! Switches and cables.
+//! Checks of switches and cables.
 
 use tributary_api::v1;
 
@@ -6,7 +6,7 @@ use super::limits::seconds;
 use crate::commands::doctor::finding::{Code, Finding};
 use crate::commands::doctor::snapshot::Snapshot;
 
-/// Time after a reboot in which the reboot is still reported.
+/// Time for which a reboot is reported.
 const NEWS_MILLISECONDS: u64 = 10 * 60 * 1000;
 
 pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {
@@ -25,7 +25,7 @@ fn place(name: &str) -> String {
     format!("switch {name}")
 }
 
-/// A switch that cannot be worked with.
+/// Finds a switch that the controller cannot use.
 fn state(switch: &v1::Switch) -> Option<Finding> {
     let v1::Switch { name, address, reason, .. } = switch;
     let time = seconds(switch.state_milliseconds);
@@ -97,10 +97,10 @@ fn reset(switch: &v1::Switch) -> Option<Finding> {
     Some(Finding::warning(Code::SwitchReset, place(&switch.name), what, fix))
 }
 
-/// Differences between what a switch holds and what it should hold.
+/// Finds differences between a switch's tables and the desired tables.
 fn tables(snapshot: &Snapshot, compared: &v1::TableComparison) -> Option<Finding> {
     let v1::TableComparison { name, other_program, differences, difference_count, .. } = compared;
-    // A switch that is away has its own finding already.
+    // An unreachable switch has a different finding already.
     let is_up = |switch: &&v1::Switch| switch.name == *name && switch.state() == v1::SwitchState::Up;
     snapshot.switches.iter().find(is_up)?;
     if *other_program {
@@ -123,7 +123,7 @@ fn tables(snapshot: &Snapshot, compared: &v1::TableComparison) -> Option<Finding
     Some(Finding::problem(Code::TablesDiffer, place(name), what, fix))
 }
 
-/// The place is the cable itself: the fault is found at both of its ends.
+/// Returns the finding for a faulty cable. Its place is the cable, because both ends report the fault.
 fn cable(fault: &v1::CableFault) -> Finding {
     let v1::CableFault { description, .. } = fault;
     match fault.kind() {
@@ -156,7 +156,7 @@ mod tests {
     use super::super::testing::healthy;
     use super::*;
 
-    /// The findings after the switch is changed.
+    /// Returns the findings after `change` has modified the switch.
     fn found(change: impl FnOnce(&mut v1::Switch)) -> Vec<(Code, String)> {
         let mut snapshot = healthy();
         change(&mut snapshot.switches[0]);

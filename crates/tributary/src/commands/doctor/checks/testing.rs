@@ -1,4 +1,4 @@
-//! A healthy system, for tests that break it.
+//! A healthy deployment for tests, which then modify it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(super) const DAY: u64 = 24 * 3600;
 pub(super) const LIMITS: Limits =
     Limits { patience: Duration::from_secs(30), expiry: Duration::from_secs(14 * DAY) };
 
-/// A switch, two workers, and a running job on them.
+/// Returns a snapshot with a switch, two workers, and a running job on them.
 pub(super) fn healthy() -> Snapshot {
     Snapshot {
         now: NOW,

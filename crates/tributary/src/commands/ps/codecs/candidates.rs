@@ -1,13 +1,13 @@
-//! The codecs that are compared.
+//! The codecs that `tributary ps compare codecs` compares.
 
 use tributary_codec::{
     Buckets, Casq, Codec, ErrorFeedback, F16, OneBit, Quantile, Shared, TernGrad, TopK, Uncompressed, Uniform,
 };
 
-/// Makes an encoder; a seed determines its random choices.
+/// Creates an encoder. A seed determines its random choices.
 type Make = fn(u64) -> Box<dyn Codec>;
 
-/// One row of the comparison.
+/// A codec of the comparison, which is one row of the results.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate {
     pub(super) name: &'static str,
@@ -20,9 +20,8 @@ pub(super) const CASQ: &str = "casq-4";
 /// Prefix of the names of all variants of CASQ.
 pub(super) const CLUSTERED: &str = "casq";
 
-/// All codecs.
-/// Those with few bits also appear with error feedback, so that CASQ meets its opponents on equal terms, and each of
-/// CASQ's two ideas also on its own.
+/// Returns all codecs. Codecs with few bits also appear with error feedback, so that the comparison
+/// with CASQ is fair. Each of CASQ's two ideas also appears alone.
 pub(super) fn candidates() -> Vec<Candidate> {
     let candidate = |name, make| Candidate { name, make };
     vec![

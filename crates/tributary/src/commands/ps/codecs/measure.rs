@@ -1,4 +1,4 @@
-//! Bytes, errors and times of a codec on gradients of the f32 training.
+//! Measures the bytes, errors and times of a codec on gradients of a training with f32.
 
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,8 @@ use tributary_trainer::{Digits, PARAMETERS, Training};
 use super::candidates::Candidate;
 use super::training::{codecs, codes, gradients, learners, step, sum};
 
-/// Number of rounds whose gradients are kept, spread over the training:
-/// gradients are large at its start.
+/// Number of rounds whose gradients are kept. They are spread over the training, because gradients are
+/// larger at its start.
 const KEPT: u32 = 4;
 /// The number of timed encodings and decodings; the report shows the median.
 const TIMED: usize = 41;
@@ -20,24 +20,25 @@ pub(super) struct Gradients {
     rounds: Vec<Vec<Vec<f32>>>,
 }
 
-/// A codec's effect on them.
+/// The effect of a codec on these gradients.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Measured {
-    /// Bytes that a worker sends each round: the largest code, and the sketch if the codec needs agreement.
+    /// Bytes that a worker sends in each round: the largest code, and the sketch if the codec needs
+    /// agreement.
     pub(super) bytes: usize,
-    /// Bytes that a worker sends each round over a fabric that aggregates codes; `None` if the
-    /// codec does not allow it.
+    /// Bytes that a worker sends in each round over a fabric that aggregates codes; `None` if the codec
+    /// does not allow this.
     pub(super) fabric_bytes: Option<usize>,
-    /// The squared error of a worker's gradient, relative to the gradient's square.
+    /// The squared error of a worker's gradient, divided by the gradient's square.
     pub(super) error: f64,
-    /// The same for the sum of all workers' gradients.
+    /// The squared error of the sum of all workers' gradients, divided by the square of the sum.
     pub(super) error_of_sum: f64,
     pub(super) encode: Duration,
     pub(super) decode: Duration,
 }
 
 impl Gradients {
-    /// Trains, and keeps the gradients of some rounds.
+    /// Runs a training, and keeps the gradients of some rounds.
     pub(super) fn of(training: &Training, digits: &Digits) -> Result<Self> {
         let mut learners = learners(training, digits)?;
         let mut rounds = Vec::new();
@@ -53,7 +54,7 @@ impl Gradients {
         Ok(Self { rounds })
     }
 
-    /// Number of values in each gradient.
+    /// Returns the number of values in each gradient.
     pub(super) fn values(&self) -> usize {
         PARAMETERS
     }
@@ -62,7 +63,7 @@ impl Gradients {
 /// Measures a candidate.
 ///
 /// # Errors
-/// The codec's errors; there should be none on finite gradients.
+/// The codec's errors, which do not occur with finite gradients.
 pub(super) fn measure(candidate: &Candidate, gradients: &Gradients) -> Result<Measured> {
     let (mut own, mut of_sum) = (Error::default(), Error::default());
     let mut bytes = 0;
@@ -92,7 +93,7 @@ pub(super) fn measure(candidate: &Candidate, gradients: &Gradients) -> Result<Me
 
 const SKETCH_BYTES: usize = Sketch::LANES * size_of::<i32>();
 
-/// Bytes of a round over a fabric: the sketch and the lanes, four bytes each.
+/// Returns the bytes of a round over a fabric: the sketch, and four bytes for each lane.
 fn fabric_bytes(candidate: &Candidate, round: &[Vec<f32>]) -> Result<Option<usize>> {
     let mut codecs = codecs(candidate, 1, 0);
     let Some((codec, gradient)) = codecs.first_mut().zip(round.first()) else { return Ok(None) };
@@ -104,7 +105,8 @@ fn fabric_bytes(candidate: &Candidate, round: &[Vec<f32>]) -> Result<Option<usiz
     Ok(Some(SKETCH_BYTES + lanes.count() * size_of::<i32>()))
 }
 
-/// The median times of encoding, including agreement, and of decoding the first worker's gradient.
+/// Returns the median times of encoding the first worker's gradient, including agreement, and of
+/// decoding it.
 fn times(candidate: &Candidate, round: &[Vec<f32>]) -> Result<(Duration, Duration)> {
     let Some(gradient) = round.get(..1) else { return Ok(Default::default()) };
     let mut codecs = codecs(candidate, 1, 0);
@@ -130,7 +132,7 @@ fn add(sum: &mut [f32], values: &[f32]) {
     sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
 }
 
-/// A squared error and the square that it is relative to.
+/// A squared error, and the square to which it is compared.
 #[derive(Debug, Default)]
 struct Error {
     off: f64,
@@ -146,7 +148,7 @@ impl Error {
         }
     }
 
-    /// The ratio; 0 if there is nothing to compare with.
+    /// Returns the error divided by the square; 0 if the square is 0.
     fn relative(&self) -> f64 {
         if self.square > 0.0 { self.off / self.square } else { 0.0 }
     }

@@ -1,5 +1,5 @@
-//! `tributary ps compare codecs`: what each codec saves and what it costs, on a real
-//! training's gradients.
+//! `tributary ps compare codecs`: measures the savings and errors of each codec on gradients of a real
+//! training.
 
 mod candidates;
 mod measure;
@@ -46,7 +46,7 @@ pub(crate) struct CodecsArgs {
     json: bool,
 }
 
-/// Compares the codecs and prints what was found.
+/// Compares the codecs and prints the results.
 ///
 /// # Errors
 /// A gate failed.
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &CodecsArgs) -> Result<()> {
     gates::check(&report.gates)
 }
 
-/// Each candidate's accuracy, the mean over all seeds.
+/// Returns each candidate's mean accuracy over all seeds.
 fn accuracies(
     args: &CodecsArgs,
     digits: &Digits,

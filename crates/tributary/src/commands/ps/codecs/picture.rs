@@ -1,4 +1,4 @@
-//! The comparison as a picture: a row for each codec, a column for each figure.
+//! Draws the comparison, with a row for each codec and a column for each figure.
 
 use svg::node::element::{Group, Path};
 use svg::{Document, Node};
@@ -10,30 +10,30 @@ use tributary_picture::{
 };
 
 const MARGIN: f64 = 24.0;
-/// Left edge of the first column's bars, and the distance between columns.
+/// The left edge of the first column's bars, and the distance between columns.
 const LEFT: f64 = 226.0;
 const COLUMN: f64 = 226.0;
-/// Length of the longest bar; its figures are printed behind it.
+/// Length of the longest bar. The figures are printed to the right of the bar.
 const LONGEST: f64 = 116.0;
 const TOP: f64 = 142.0;
 const ROW: f64 = 30.0;
 const BAR: f64 = 18.0;
 const FOOTER: f64 = 24.0;
-/// From the top of a bar to the base of its text.
+/// Distance from the top of a bar to the baseline of its text.
 const TEXT_BASE: f64 = 13.5;
 
 /// One figure for all codecs.
 struct Column {
     title: &'static str,
     explained: &'static str,
-    /// The value of the longest bar; larger values are cut off there.
+    /// The value of the longest bar. Bars of larger values are cut off.
     most: f64,
-    /// The value at which a line for comparison is drawn.
+    /// The value at which a reference line is drawn.
     line: Option<f64>,
     figures: fn(&Row) -> Figures,
 }
 
-/// One codec's figures: a bar, or two half-height bars, one above the other.
+/// One codec's values in a column: one bar, or two bars of half the height, one above the other.
 struct Figures {
     bars: Vec<f64>,
     said: String,
@@ -53,7 +53,7 @@ pub(super) fn picture(report: &Report) -> Document {
     page
 }
 
-/// The rows, each with the top of its bars.
+/// Returns the rows, each with the top of its bars.
 fn tops(rows: &[Row]) -> impl Iterator<Item = (&Row, f64)> {
     rows.iter().enumerate().map(|(at, row)| (row, TOP + at as f64 * ROW))
 }
@@ -182,14 +182,14 @@ impl Column {
             group.append(rectangle(left, y, width, height, color));
             end = end.max(left + width);
             if *value > self.most {
-                // An arrowhead: the value goes on.
+                // An arrowhead shows that the value exceeds the bar.
                 let head =
                     format!("M{} {y}l{} {}l{} {}z", left + LONGEST, 5.0, height / 2.0, -5.0, height / 2.0);
                 group.append(Path::new().set("d", head).set("fill", color));
                 end = left + LONGEST + 5.0;
             }
         }
-        // Outlined in the paper's colour, for where a line runs behind it.
+        // The text has an outline in the background colour, so that it is readable on a line.
         let said = text(end + 7.0, top + TEXT_BASE, said, INK).set("font-size", 12);
         group.add(said.set("paint-order", "stroke").set("stroke", PAPER).set("stroke-width", 4))
     }

@@ -1,4 +1,4 @@
-//! The results of the comparison, for programs and for people.
+//! The results of the comparison, for programs and for users.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -8,9 +8,10 @@ use super::measure::Measured;
 use crate::commands::ps::gates::{self, Gate};
 use tributary_cli::output::number_table;
 
-/// The least ratio of f32 bytes to CASQ's.
+/// The least ratio of the bytes as f32 to the bytes with CASQ.
 const LEAST_RATIO: f64 = 13.0;
-/// The greatest squared error of CASQ, relative to that of uniform levels with as many bits.
+/// The greatest squared error of CASQ, divided by the error of uniform levels with the same number of
+/// bits.
 const MOST_ERROR: f64 = 0.5;
 /// The greatest loss of accuracy, in percentage points.
 const MOST_ACCURACY_LOST: f64 = 2.0;
@@ -19,29 +20,29 @@ const BITS_PER_BYTE: f64 = 8.0;
 const MEGA: f64 = 1e6;
 const GIGA: f64 = 1e9;
 
-/// One codec.
+/// The results of one codec.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Row {
     pub(super) codec: &'static str,
     /// Number of values in a gradient.
     pub(super) values: usize,
-    /// Bytes that a worker sends each round.
+    /// Bytes that a worker sends in each round.
     pub(super) bytes: usize,
-    /// The bytes of the values as f32, relative to `bytes`.
+    /// The bytes of the values as f32, divided by `bytes`.
     ratio: f64,
-    /// The mean squared error of a worker's gradient, relative to its mean square.
+    /// The mean squared error of a worker's gradient, divided by its mean square.
     pub(super) nmse: f64,
-    /// The same for the sum of all workers' gradients.
+    /// The mean squared error of the sum of all workers' gradients, divided by the sum's mean square.
     pub(super) nmse_of_sum: f64,
-    /// Accuracy on held-out images, 0 to 1.
+    /// Accuracy on held-out images, from 0 to 1.
     pub(super) accuracy: f64,
-    /// Gigabytes of f32 per second, on all cores.
+    /// The rate of encoding in gigabytes of f32 per second, on all cores.
     pub(super) encode_gb_per_s: f64,
     pub(super) decode_gb_per_s: f64,
-    /// The link speed below which encoding, sending and decoding takes less time than sending f32; `None`
-    /// if the codec saves no bytes.
+    /// The link speed below which encoding, sending and decoding together take less time than sending f32;
+    /// `None` if the codec saves no bytes.
     pub(super) break_even_mbit_per_s: Option<f64>,
-    /// Bytes that a worker sends each round over a fabric that aggregates codes.
+    /// Bytes that a worker sends in each round over a fabric that aggregates codes.
     pub(super) fabric_bytes: Option<usize>,
 }
 
@@ -66,20 +67,20 @@ impl Row {
         }
     }
 
-    /// The time for a gradient at this rate in gigabytes of f32 per second.
+    /// Returns the time for a gradient in milliseconds, at a rate in gigabytes of f32 per second.
     pub(super) fn milliseconds(&self, gb_per_s: f64) -> f64 {
         1e3 * (self.values * size_of::<f32>()) as f64 / (gb_per_s * GIGA)
     }
 }
 
-/// The setting of the comparison.
+/// The setup of the comparison.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct Setting {
-    /// Workers that share each mini-batch.
+    /// The number of workers, which share each mini-batch.
     pub(super) workers: u16,
-    /// Rounds of each training.
+    /// The number of rounds of each training.
     pub(super) rounds: u32,
-    /// Trainings of each codec.
+    /// The number of trainings with each codec.
     pub(super) seeds: u64,
 }
 
@@ -106,7 +107,7 @@ impl Report {
         Ok(Self { setting, codecs, gates })
     }
 
-    /// For people.
+    /// Returns the results as text for users.
     pub(super) fn text(&self) -> String {
         let mut table = number_table(&[
             "codec",

@@ -1,5 +1,5 @@
-//! A training whose gradients go through a codec, as with a parameter server
-//! that waits for every worker.
+//! A training whose gradients pass through a codec, as with a parameter server that waits for every
+//! worker.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use tributary_trainer::{Digits, Learner, PARAMETERS, Share, Training};
 
 use super::candidates::Candidate;
 
-/// The accuracy on held-out images after a training with a candidate's codes.
+/// Returns the accuracy on held-out images after a training with a candidate's codes.
 ///
 /// # Errors
-/// A code that cannot be decoded; there should be none.
+/// A code cannot be decoded, which does not happen with a correct codec.
 pub(super) fn accuracy(
     training: &Training,
     digits: &Digits,
@@ -25,7 +25,7 @@ pub(super) fn accuracy(
         let gradients = gradients(&learners)?;
         match codes(&mut codecs, &gradients) {
             Ok(codes) => step(&mut learners, &sum(&codes)?, training)?,
-            // The codec's errors have made the training diverge: the model as it is now is the result.
+            // The codec's errors have made the training diverge. The result is the present model.
             Err(EncodeError::NotFinite { .. }) => break,
             Err(error) => return Err(error.into()),
         }
@@ -34,18 +34,18 @@ pub(super) fn accuracy(
     Ok(learners.first().map_or(0.0, |learner| learner.model().accuracy(&digits.held_out)))
 }
 
-/// One learner for each worker, before the first round.
+/// Returns one learner for each worker, before the first round.
 pub(super) fn learners(training: &Training, digits: &Digits) -> Result<Vec<Learner>> {
     let learner = |rank| Ok(Learner::new(training, Arc::clone(&digits.training), Share::Worker(rank))?);
     (0..training.workers()).map(learner).collect()
 }
 
-/// One encoder for each worker.
+/// Returns one encoder for each worker.
 pub(super) fn codecs(candidate: &Candidate, workers: u16, seed: u64) -> Vec<Box<dyn Codec>> {
     (0..workers).map(|rank| (candidate.make)(seed << u16::BITS | u64::from(rank))).collect()
 }
 
-/// Every worker's gradient of this round.
+/// Returns every worker's gradient of this round.
 pub(super) fn gradients(learners: &[Learner]) -> Result<Vec<Vec<f32>>> {
     let gradient = |learner: &Learner| {
         let mut gradient = vec![0.0; PARAMETERS];
@@ -55,7 +55,7 @@ pub(super) fn gradients(learners: &[Learner]) -> Result<Vec<Vec<f32>>> {
     learners.iter().map(gradient).collect()
 }
 
-/// Every worker's code, after the codecs that need agreement have agreed.
+/// Returns every worker's code, after the agreement of the codecs that need one.
 ///
 /// # Errors
 /// The codec's errors.
@@ -76,7 +76,7 @@ pub(super) fn codes(
     codecs.iter_mut().zip(gradients).map(|(codec, gradient)| codec.encode(gradient)).collect()
 }
 
-/// The sum of the gradients in the codes, as a server computes it.
+/// Returns the sum of the gradients in the codes, as a server computes it.
 pub(super) fn sum(codes: &[Vec<u8>]) -> Result<Vec<f32>> {
     let mut sum = vec![0.0; PARAMETERS];
     for code in codes {

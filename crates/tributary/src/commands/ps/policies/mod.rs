@@ -1,4 +1,5 @@
-//! `tributary ps compare policies`: what each policy of synchronisation achieves in the same time.
+//! `tributary ps compare policies`: measures the results of each synchronisation policy in the same
+//! time.
 
 mod report;
 
@@ -19,13 +20,15 @@ use super::timeline;
 use report::{Report, Row};
 use tributary_picture::PictureFile;
 
-/// Step times of the workers, relative to the fastest.
+/// Step times of the workers, relative to the fastest worker.
 pub(super) const STEP_TIMES: [f64; 8] = [1.0, 1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 4.0];
-/// Iterations of one worker that count as an epoch: about one pass over its share of the images.
+/// Iterations of one worker that count as an epoch: about one pass over the worker's share of the
+/// images.
 pub(super) const EPOCH: NonZeroU64 = NonZeroU64::new(10).unwrap();
-/// A rate at which asynchronous training suffers and the other policies do not yet:
-/// chosen to show what staleness does, and not a fair comparison. In `docs/results/policies-digits` every policy has
-/// the rate that suits it.
+/// A learning rate at which asynchronous training already suffers and the other policies do not.
+///
+/// It shows the effect of staleness, and is not a fair comparison. In `docs/results/policies-digits`
+/// each policy has the rate that suits it.
 const LEARNING_RATE: &str = "0.25";
 const POLICIES: [Policy; 4] = [Policy::Bsp, Policy::Asp, Policy::Ssp, Policy::A2s];
 
@@ -59,10 +62,10 @@ pub(super) struct PoliciesArgs {
     json: bool,
 }
 
-/// Compares the policies and prints what was found.
+/// Compares the policies and prints the results.
 ///
 /// # Errors
-/// A gate failed, or a training could not go on.
+/// A gate failed, or a training could not continue.
 pub(super) fn run(args: &PoliciesArgs) -> Result<()> {
     args.plot.as_ref().map_or(Ok(()), PictureFile::check)?;
     let digits = Digits::embedded()?;
@@ -71,7 +74,8 @@ pub(super) fn run(args: &PoliciesArgs) -> Result<()> {
     let progress = options::progress(args.seconds.mul_f64(trainings as f64));
     let mut outcomes: Vec<Vec<Outcome>> = POLICIES.iter().map(|_| Vec::new()).collect();
     let mut before = Duration::ZERO;
-    // All policies with one seed, then the next seed, so that disturbances on the machine affect all policies alike.
+    // All policies run with one seed before the next seed, so that disturbances on the machine affect all
+    // policies in the same way.
     for seed in 1..=args.seeds {
         for (policy, outcomes) in POLICIES.into_iter().zip(&mut outcomes) {
             progress.set_message(format!("{}, seed {seed}", policy.name()));

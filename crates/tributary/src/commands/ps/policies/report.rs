@@ -1,4 +1,4 @@
-//! The results of the comparison, for programs and for people.
+//! The results of the comparison, for programs and for users.
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -8,30 +8,31 @@ use crate::commands::ps::gates::{self, Gate};
 use crate::commands::ps::options::Policy;
 use tributary_cli::output::number_table;
 
-/// The greatest staleness of adaptive synchronisation, relative to the asynchronous policy's.
+/// The greatest staleness of the adaptive policy, divided by the asynchronous policy's staleness.
 const MOST_STALENESS: f64 = 0.65;
-/// The least number of its iterations, relative to the synchronous policy's.
+/// The least number of iterations of the adaptive policy, divided by the synchronous policy's number.
 const LEAST_ITERATIONS: f64 = 1.7;
-/// The least gain in accuracy over asynchronous training, in percentage points.
+/// The least gain in accuracy of the adaptive policy over the asynchronous one, in percentage points.
 const LEAST_OVER_ASP: f64 = 2.0;
-/// The least difference from the accuracy of synchronous training, in percentage points.
+/// The least difference between the accuracies of the adaptive and the synchronous policy, in
+/// percentage points.
 const LEAST_OVER_BSP: f64 = -2.0;
 
-/// One policy: means over the seeds.
+/// The results of one policy, as means over the seeds.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Row {
     policy: Policy,
-    /// Accuracy on held-out images, 0 to 1.
+    /// Accuracy on held-out images, from 0 to 1.
     accuracy: f64,
     /// The accuracy with each seed.
     accuracies: Vec<f64>,
     /// Mean number of updates between a worker's pull and the use of its gradient.
     staleness: f64,
-    /// Share of the time that workers wait, 0 to 1.
+    /// Share of the time that workers wait, from 0 to 1.
     idle: f64,
-    /// Gradients that were used in one training.
+    /// The number of gradients that one training used.
     iterations: f64,
-    /// Updates of the parameters in one training.
+    /// The number of updates of the parameters in one training.
     updates: f64,
 }
 
@@ -85,7 +86,7 @@ impl Report {
         Ok(Self { policies, gates })
     }
 
-    /// For people.
+    /// Returns the results as text for users.
     pub(super) fn text(&self) -> String {
         let mut table = number_table(&[
             "policy",

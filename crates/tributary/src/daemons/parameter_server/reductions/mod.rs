@@ -1,4 +1,5 @@
-//! The synchronous groups' reductions: each is a fabric job, created for one group and ended with it.
+//! The reductions of synchronous groups. Each is a fabric job that is created for one group and ends
+//! with it.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -18,21 +19,22 @@ use crate::daemons::member::Member;
 /// Time for which a server that stops waits for its reductions to end.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// This host's part in the fabric.
+/// The reductions of this host, and the host's membership in the fabric.
 pub(crate) struct Reductions {
     member: Arc<Member>,
     servers: Servers,
     runtime: Handle,
-    /// Distinguishes this process's fabric jobs from those of other processes, and of earlier runs.
+    /// A random number in the names of this process's fabric jobs. It distinguishes them from the jobs of
+    /// other processes and of earlier runs.
     life: u32,
     running: Mutex<JoinSet<()>>,
 }
 
 impl Reductions {
-    /// Must be called on the runtime that runs the reductions.
-    /// Each reduction's agent is registered with `servers`.
+    /// Creates an empty set of reductions. Each reduction's agent is registered with `servers`. Must be
+    /// called on the runtime that runs the reductions.
     pub(crate) fn new(member: Arc<Member>, servers: Servers) -> Self {
-        // Every process has random keys of its own.
+        // `RandomState` has random keys in each process, so the hash is random.
         let life = RandomState::new().hash_one(std::process::id()) as u32;
         Self { member, servers, runtime: Handle::current(), life, running: Mutex::default() }
     }
@@ -66,13 +68,13 @@ struct Rounds(mpsc::UnboundedSender<u64>);
 
 impl Reduction for Rounds {
     fn expect(&mut self, round: u64) {
-        // An error means that the reduction has failed, and has reported that.
+        // An error means that the reduction has failed, and has reported its failure already.
         let _ = self.0.send(round);
     }
 }
 
-/// The name of a group's fabric job.
-/// It starts with as much of the parameter-server job's name as there is room for.
+/// Returns the name of a group's fabric job. It starts with the name of the parameter server's job,
+/// shortened if necessary.
 fn name(job: &str, life: u32, group: u64) -> String {
     let rest = format!(".{life:08x}.g{group}");
     let job: String = job.chars().take(tributary_api::MAX_JOB_NAME - rest.len()).collect();

@@ -1,4 +1,4 @@
-//! Reductions over embedded switches that a real controller programs.
+//! Tests of reductions over embedded switches that a real controller programs.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -23,7 +23,7 @@ use tributary_demo::DemoNetwork;
 const WORKERS: [&str; 2] = ["w0", "w1"];
 const LENGTH: usize = 1000;
 
-/// Two workers, a server and a switch, without any job.
+/// Two workers, a server and a switch, without a job.
 struct Network {
     topology: Topology,
     fabric: DemoNetwork,
@@ -55,7 +55,7 @@ impl Network {
         Box::new(self.fabric.take_host_port(self.topology.find(host).unwrap()).unwrap())
     }
 
-    /// The server's part in this fabric; its port can be used for one job.
+    /// Returns the reductions of the server's host. The port can be used for one job.
     fn reductions(&mut self) -> Reductions {
         let port = Mutex::new(Some(self.port("ps")));
         let taken =
@@ -64,7 +64,7 @@ impl Network {
         reductions(open_port, self.remote.clone())
     }
 
-    /// Joins both workers to a job, and returns once it has started.
+    /// Joins both workers to a job, and returns when the job has started.
     async fn join(&mut self, job: &str, token: &[u8]) -> Vec<(Membership, Arc<WorkerAgent>)> {
         let mut memberships = Vec::new();
         for host in WORKERS {
@@ -109,7 +109,7 @@ async fn reason(heard: &mut UnboundedReceiver<GroupEvent>) -> String {
     }
 }
 
-/// One round of all workers, each with its own weight.
+/// Runs one round of all workers, each with its own weight.
 async fn round(number: u64, members: &[(Membership, Arc<WorkerAgent>)], weights: [u32; 2]) -> Reduced {
     let mut reducing = JoinSet::new();
     for (rank, ((_, agent), weight)) in members.iter().zip(weights).enumerate() {
@@ -144,7 +144,7 @@ async fn a_group_gets_the_sums_of_its_rounds_and_its_job_ends_with_it() {
     let counters = client.get_counters(v1::GetCountersRequest::default()).await.unwrap().into_inner();
     let completed =
         counters.switches[0].jobs.iter().find(|count| count.job == job && count.reason == "completed");
-    // Two rounds, each with one slice of bounds and four of sums.
+    // Two rounds with one MAX slice and four SUM slices each.
     assert_eq!(completed.unwrap().packets, 10);
 
     drop(reduction);
