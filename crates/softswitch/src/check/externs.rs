@@ -66,7 +66,8 @@ fn check_meters(
         let size = u64::try_from(meter.size).unwrap_or(0);
         same(&format!("the size of meter {name}"), &known.size, &size)?;
         directory.meters.insert(id, index);
-        // The JSON's meters and the program's are in the same order.
+        // The compiled program has its meters in the order of the JSON, so the index is valid for
+        // both.
         if let Some(program) = program.meters.get_mut(index) {
             program.kind = meter_kind(meter.spec.as_ref());
         }
@@ -86,7 +87,7 @@ pub(super) fn meter_kind(spec: Option<&MeterSpec>) -> MeterKind {
     }
 }
 
-/// Finds the fields of value sets: the JSON does not contain them.
+/// Finds the fields of value sets in the P4Info, because the JSON does not contain them.
 fn check_value_sets(
     program: &mut Program,
     info: &P4Info,
@@ -137,7 +138,8 @@ fn check_value_sets(
 
 fn check_digests(program: &Program, info: &P4Info, directory: &mut Directory) -> Result<(), LoadError> {
     let names = || info.message().digests.iter().map(|digest| id_and_name(digest.preamble.as_ref()));
-    // A digest without a struct has a name of p4c's own in each file; the order is the same.
+    // For a digest without a struct, p4c makes up a different name in each file. The order of such
+    // digests is the same.
     let known = |name: &str| names().any(|(_, known)| known == name);
     let mut nameless = (0..program.digests.len()).filter(|at| !known(&program.digests[*at].name));
     for (id, name) in names() {

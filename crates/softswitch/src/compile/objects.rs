@@ -30,7 +30,7 @@ impl Objects<'_> {
         index.map(|i| i as u16).ok_or_else(|| malformed(place, format!("there is no counter array {name}")))
     }
 
-    /// Index and width of a register array.
+    /// Returns the index and the width of a register array.
     pub(super) fn register(&self, name: &str, place: &str) -> Result<(u16, u32), LoadError> {
         let mut registers = self.document.register_arrays.iter().enumerate();
         let found = registers.find(|(_, register)| register.name == name);
@@ -46,7 +46,7 @@ impl Objects<'_> {
         field_list::index(id, self.document, place)
     }
 
-    /// Where the parameters of an action are.
+    /// Returns the places of an action's parameters.
     pub(super) fn parameters(&self, action: &json::Action) -> Result<Vec<Slot>, LoadError> {
         let (mut word, mut line) = (self.arguments.word, self.arguments.line);
         let mut slots = Vec::new();

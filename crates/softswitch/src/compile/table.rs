@@ -15,8 +15,10 @@ use crate::program::{
 };
 use crate::translation::Translation;
 
-/// Describes a table; `masked` are the key fields that are masked before the lookup, and `actions` its
-/// actions, compiled, in the order of the JSON.
+/// Describes a table.
+///
+/// `masked` has the places of the key fields that are masked before the lookup. `actions` are the
+/// table's compiled actions, in the order of the JSON.
 pub(super) fn table(
     table: &json::Table,
     masked: &[Option<Storage>],
@@ -63,7 +65,8 @@ fn target<'a>(field: &'a json::TableKey, place: &str) -> Result<(&'a str, &'a st
     name(0).zip(name(1)).ok_or_else(|| malformed(place, format!("{} is not a field", field.target)))
 }
 
-/// Masks the key fields that have a mask, and returns where each of them is then.
+/// Emits code that masks the key fields that have a mask, and returns the places of the masked
+/// values.
 pub(super) fn masked_fields(
     table: &json::Table,
     layout: &Layout,
@@ -126,7 +129,7 @@ fn key(
                 (KeySource::Lines(source, words), words)
             }
         };
-        // Ranges are compared as numbers, so each has a word of its own.
+        // Ranges are compared as numbers, so each range needs a separate word.
         let alone = words > 1 || kind == MatchKind::Range;
         if shift > 0 && (alone || shift + slot.bits > 64) {
             (word, shift) = (word + 1, 0);
@@ -224,7 +227,7 @@ fn fixed_key(entry: &ConstKey, field: &KeyField, place: &str) -> Result<Option<K
                 return Ok(None);
             }
             let mut value = bytes(&entry.key)?;
-            // p4c keeps what a program writes behind the prefix.
+            // p4c keeps the bits that a program writes behind the prefix. They are cleared here.
             let behind = json::number::Number::mask(field.bits.saturating_sub(prefix_len));
             for (at, byte) in value.iter_mut().rev().enumerate() {
                 *byte &= !((behind.limb(at / 8) >> (at % 8 * 8)) as u8);

@@ -1,4 +1,4 @@
-//! Counters, as the control plane sees them.
+//! The control plane's access to counters.
 
 use super::CounterValue;
 use crate::error::ControlError;
@@ -13,7 +13,8 @@ impl Switch {
         Ok(&self.state.counters[self.counter(counter_id)?])
     }
 
-    /// Overwrites one cell of a counter array, or all cells; `None` leaves them as they are.
+    /// Overwrites one cell of a counter array, or all cells. A value of `None` leaves the cells
+    /// unchanged.
     ///
     /// # Errors
     /// [`ControlError`]: `UnknownId`, `OutOfRange`.

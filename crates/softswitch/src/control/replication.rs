@@ -1,4 +1,4 @@
-//! Multicast groups and clone sessions, as the control plane sees them.
+//! The control plane's access to multicast groups and clone sessions.
 
 use super::{CloneSession, MulticastGroup};
 use crate::error::ControlError;

@@ -1,4 +1,4 @@
-//! Value sets, as the control plane sees them.
+//! The control plane's access to value sets.
 
 use super::{FieldMatch, KeyMatch};
 use crate::check::ValueSetIds;

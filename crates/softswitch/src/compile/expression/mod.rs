@@ -28,7 +28,8 @@ pub(super) struct Expressions<'a> {
 }
 
 impl<'a> Expressions<'a> {
-    /// For one statement: dropping it forgets the intermediate results.
+    /// Starts the expressions of one statement, and frees the intermediate results of the previous
+    /// statement.
     pub(super) fn new(out: &'a mut Emitter, place: &'a str) -> Self {
         out.end_statement();
         Self { out, place, known_words: Vec::new(), known_lines: Vec::new() }
@@ -71,7 +72,8 @@ impl<'a> Expressions<'a> {
         }
     }
 
-    /// Emits code for each of the things that an index can choose; the code of the chosen one is run.
+    /// Emits code for each element that the index can choose. At run time, only the code of the
+    /// chosen element runs.
     pub(super) fn for_each_choice<T>(
         &mut self,
         index: &Term,
@@ -94,7 +96,7 @@ impl<'a> Expressions<'a> {
         Ok(())
     }
 
-    /// Lines with the lowest `bits` bits of the term, and nothing above them.
+    /// Returns lines with the lowest `bits` bits of the term, and zeros above them.
     pub(super) fn whole_lines(&mut self, term: &Term, bits: u32) -> Result<LineIndex, LoadError> {
         let n = lines_for(bits);
         let line = self.lines(term, n)?;
@@ -107,7 +109,7 @@ impl<'a> Expressions<'a> {
         Ok(d)
     }
 
-    /// A word with the lowest `bits` bits of the term, and nothing above them.
+    /// Returns a word with the lowest `bits` bits of the term, and zeros above them.
     pub(super) fn word(&mut self, term: &Term, bits: u32) -> Result<Word, LoadError> {
         self.word_into(term, bits, None)
     }
@@ -162,14 +164,14 @@ impl<'a> Expressions<'a> {
                 self.choose(c, Op::Copy { d, a, cut: 0 }, Op::Copy { d, a: b, cut: 0 });
                 return Ok(d);
             }
-            // The whole value, with its highest bits cut off.
+            // Computes the whole value, and cuts off its highest bits.
             _ => Op::Copy { d, a: self.word(term, 64)?, cut },
         };
         self.out.push(op);
         Ok(d)
     }
 
-    /// Emits `yes` for the case that the word is not 0, and `no` for the case that it is.
+    /// Emits code that runs `yes` if the word is not 0, otherwise `no`.
     fn choose(&mut self, c: Word, yes: Op, no: Op) {
         let (otherwise, end) = (self.out.label(), self.out.label());
         let zero = self.out.word_constant(0);
@@ -217,7 +219,8 @@ impl<'a> Expressions<'a> {
         Ok(d)
     }
 
-    /// Computes `x & 0xff` as x in 8 bits, or in fewer if fewer are used.
+    /// Computes a masked term such as `x & 0xff` as x in 8 bits, or in fewer bits if the result
+    /// uses fewer.
     fn masked_word(
         &mut self,
         left: &Term,
@@ -294,7 +297,7 @@ impl<'a> Expressions<'a> {
         Ok(d)
     }
 
-    /// Both operands with all their bits.
+    /// Computes both operands with all their bits.
     fn operands(&mut self, left: &Term, right: &Term) -> Result<Operands, LoadError> {
         let signed = left.bound.signed || right.bound.signed;
         let bits = |bound: ValueRange| if signed { bound.signed_bits() } else { bound.bits };

@@ -7,16 +7,16 @@ pub enum KeyMatch {
     Exact(Vec<u8>),
     /// Matches the bits that `mask` has set. A field that is left out matches anything.
     Ternary {
-        /// The bits to match; zero where `mask` is.
+        /// The value to compare with; its bits are zero where `mask` is zero.
         value: Vec<u8>,
-        /// Which bits matter; never all zeros.
+        /// The bits to compare; never all zeros.
         mask: Vec<u8>,
     },
     /// Matches the first `prefix_len` bits. A field that is left out matches anything.
     Lpm {
-        /// The prefix; zero behind its end.
+        /// The prefix; the bits behind its end are zero.
         value: Vec<u8>,
-        /// Its length in bits; never zero.
+        /// The length of the prefix in bits; never zero.
         prefix_len: u32,
     },
     /// Matches from `low` to `high`, both included. A field that is left out matches anything.
