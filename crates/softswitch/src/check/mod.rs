@@ -61,7 +61,7 @@ pub(crate) struct ValueSetIds {
 /// An action profile's ids and bounds.
 #[derive(Debug)]
 pub(crate) struct ProfileIds {
-    /// Its name, for messages.
+    /// The action profile's name, for messages.
     pub(crate) name: String,
     /// Index of the action profile in the program.
     pub(crate) index: usize,
@@ -309,7 +309,7 @@ fn check_translation(
 
 /// Returns the fields of a controller header, with their widths in the packet.
 ///
-/// The JSON does not mark the controller headers, so this function looks for a header type with
+/// The JSON does not mark the controller headers, so this function searches for a header type with
 /// such fields. If there is none, the program does not use the header, and the widths come from the
 /// P4Info.
 fn controller_fields(

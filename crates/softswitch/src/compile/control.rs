@@ -82,7 +82,7 @@ fn nodes<'a>(
     Ok(nodes)
 }
 
-/// The names of the steps that a step can lead to.
+/// Returns the names of the steps that a step can lead to.
 fn successors<'a>(step: Step<'a>) -> Vec<&'a str> {
     match step {
         Step::Table(table) => {

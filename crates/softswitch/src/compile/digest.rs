@@ -48,7 +48,7 @@ pub(super) fn compile(
     Ok((digests, lists))
 }
 
-/// The index of a list that a primitive names by its id.
+/// Returns the index of a list that a primitive names by its id.
 pub(super) fn index(id: u64, document: &Document, place: &str) -> Result<u16, LoadError> {
     let at = document.learn_lists.iter().position(|list| list.id == id);
     // The index fits, because the number of lists was checked.

@@ -91,7 +91,7 @@ impl Emitter {
         }
     }
 
-    /// Index of the next instruction.
+    /// Returns the index of the next instruction.
     pub(super) fn here(&self) -> CodeIndex {
         self.code.len() as CodeIndex
     }
@@ -123,7 +123,7 @@ impl Emitter {
         self.push(jump(NOWHERE));
     }
 
-    /// A word that holds a constant.
+    /// Returns a word that holds a constant.
     pub(super) fn word_constant(&mut self, value: u64) -> Word {
         if let Some(word) = self.word_constants.get(&value) {
             return *word;
@@ -134,7 +134,7 @@ impl Emitter {
         word
     }
 
-    /// Lines that hold a constant.
+    /// Returns lines that hold a constant.
     pub(super) fn line_constant(&mut self, limbs: Vec<u64>) -> LineIndex {
         if let Some(line) = self.line_constants.get(&limbs) {
             return *line;
@@ -147,7 +147,7 @@ impl Emitter {
         first
     }
 
-    /// A word for an intermediate result.
+    /// Returns a word for an intermediate result.
     pub(super) fn temporary_word(&mut self) -> Word {
         if self.word_pool.used == self.word_pool.places.len() {
             let word = self.new_word();
@@ -157,7 +157,7 @@ impl Emitter {
         self.word_pool.places[self.word_pool.used - 1]
     }
 
-    /// Lines for an intermediate result.
+    /// Returns lines for an intermediate result.
     pub(super) fn temporary_lines(&mut self, count: u16) -> LineIndex {
         let pool = &self.line_pool;
         let free = pool.places[pool.used..].iter().position(|place| place.1 == count);
@@ -202,12 +202,12 @@ impl Emitter {
         first.min(MAX_INDEX) as LineIndex
     }
 
-    /// Instructions from `from` on.
+    /// Returns the instructions from `from` on.
     pub(super) fn code_from(&self, from: CodeIndex) -> &[Op] {
         self.code.get(usize::from(from)..).unwrap_or_default()
     }
 
-    /// The code with all jumps in place.
+    /// Returns the code with all jumps in place.
     pub(super) fn finish(self) -> Result<Finished, LoadError> {
         if self.overflow {
             return Err(too_many("the program", "instructions"));

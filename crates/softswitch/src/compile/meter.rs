@@ -24,13 +24,13 @@ pub(super) fn arrays(document: &Document) -> Result<Vec<MeterProgram>, LoadError
     Ok(meters)
 }
 
-/// Index of an array that an action names.
+/// Returns the index of an array that an action names.
 pub(super) fn index(name: &str, document: &Document, place: &str) -> Result<u16, LoadError> {
     let index = indirect(document).position(|meter| meter.name == name);
     index.map(|index| index as u16).ok_or_else(|| malformed(place, format!("there is no meter array {name}")))
 }
 
-/// The direct meter that a table names.
+/// Returns the direct meter that a table names.
 pub(super) fn direct(
     name: &str,
     document: &Document,

@@ -23,7 +23,7 @@ pub(super) struct Objects<'a> {
 }
 
 impl Objects<'_> {
-    /// Index of a counter array that actions can count with.
+    /// Returns the index of a counter array that actions can count with.
     pub(super) fn counter(&self, name: &str, place: &str) -> Result<u16, LoadError> {
         let mut indirect = self.document.counter_arrays.iter().filter(|counter| !counter.is_direct);
         let index = indirect.position(|counter| counter.name == name);
@@ -39,7 +39,7 @@ impl Objects<'_> {
         Ok((index as u16, register.bitwidth as u32))
     }
 
-    /// Index of the field list whose id is a primitive's argument.
+    /// Returns the index of the field list whose id is a primitive's argument.
     pub(super) fn field_list(&self, id: &Expr, place: &str) -> Result<u16, LoadError> {
         let number = if let Expr::Const(number) = id { number.to_u64() } else { None };
         let id = number.ok_or_else(|| unsupported(place, "a field list that varies"))?;

@@ -313,7 +313,7 @@ fn position(expr: &Expr, scope: &Scope<'_>) -> Result<usize, LoadError> {
     number.ok_or_else(|| malformed(scope.place, "a position is not a number"))
 }
 
-/// The name of an object of a certain type.
+/// Returns the name of an object of a certain type.
 pub(super) fn name<'a>(argument: &'a Expr, kind: &str, place: &str) -> Result<&'a str, LoadError> {
     match argument {
         Expr::Object(known, name) if known == kind => Ok(name),

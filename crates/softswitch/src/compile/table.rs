@@ -59,7 +59,7 @@ pub(super) fn table(
     })
 }
 
-/// The header and the field that a key field comes from.
+/// Returns the header and the field that a key field comes from.
 fn target<'a>(field: &'a json::TableKey, place: &str) -> Result<(&'a str, &'a str), LoadError> {
     let name = |i: usize| field.target.get(i).and_then(Value::as_str);
     name(0).zip(name(1)).ok_or_else(|| malformed(place, format!("{} is not a field", field.target)))
@@ -97,7 +97,8 @@ pub(super) fn masked_fields(
     table.key.iter().map(masked).collect()
 }
 
-/// The fields of the key, packed into words: fields of up to 64 bits share a word where they fit.
+/// Returns the fields of the key, packed into words: fields of up to 64 bits share a word where
+/// they fit.
 fn key(
     table: &json::Table,
     masked: &[Option<Storage>],
@@ -215,7 +216,7 @@ fn fixed_entries(
     table.entries.iter().map(entry).collect()
 }
 
-/// One field of a fixed entry's key; `None` matches anything.
+/// Returns one field of a fixed entry's key; `None` matches anything.
 fn fixed_key(entry: &ConstKey, field: &KeyField, place: &str) -> Result<Option<KeyMatch>, LoadError> {
     let bytes = |text: &Option<String>| bytes(text.as_ref(), field.bits, place);
     let zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);

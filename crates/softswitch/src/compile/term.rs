@@ -167,7 +167,7 @@ impl Term {
         Self { kind: Kind::Choose(Box::new(cond), Box::new(yes), Box::new(no)), bound }
     }
 
-    /// An operation on two terms.
+    /// Creates an operation on two terms.
     pub(super) fn binary(op: Binary, left: Self, right: Self) -> Self {
         let bound = match op {
             Binary::Add => left.bound.join(right.bound).wider_by(1),
@@ -230,7 +230,7 @@ impl Term {
         Ok(Self { bound: ValueRange::signed(width), ..wrapped })
     }
 
-    /// A value, clamped to the range of `width` bits.
+    /// Returns a value, clamped to the range of `width` bits.
     pub(super) fn saturated(op: &str, value: Self, width: &Self, place: &str) -> Result<Self, LoadError> {
         let width = Self::width(width, place)?;
         let (low, high) = if op == "usat_cast" {

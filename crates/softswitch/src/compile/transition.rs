@@ -61,7 +61,7 @@ impl Key {
         Ok(Self { bytes, parts: together.into_iter().collect() })
     }
 
-    /// The key as one number, if it is narrow enough for that.
+    /// Returns the key as one number, if it is narrow enough for that.
     pub(super) fn narrow(&self) -> Option<&Term> {
         match self.parts.as_slice() {
             [part] if part.bytes <= NARROW_KEY_BYTES => Some(&part.value),
@@ -82,7 +82,7 @@ impl Key {
         Some((key, bits))
     }
 
-    /// The condition of a transition.
+    /// Returns the condition of a transition.
     pub(super) fn case(&self, case: &Transition, scope: &Scope<'_>) -> Result<Case, LoadError> {
         let place = scope.place;
         let default = case.value.as_deref() == Some("default");

@@ -5,7 +5,7 @@ use crate::error::ControlError;
 use crate::switch::Switch;
 
 impl Switch {
-    /// All cells of a counter array, by index.
+    /// Returns all cells of a counter array, by index.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].

@@ -69,7 +69,7 @@ impl Switch {
         }
     }
 
-    /// All members of a profile, by id.
+    /// Returns all members of a profile, by id.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].
@@ -134,7 +134,7 @@ impl Switch {
         }
     }
 
-    /// All groups of a selector, by id.
+    /// Returns all groups of a selector, by id.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].

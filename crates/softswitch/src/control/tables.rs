@@ -116,7 +116,7 @@ impl Switch {
         Ok(self.show(described, entry, Instant::now()))
     }
 
-    /// All entries of a table, in no particular order.
+    /// Returns all entries of a table, in no particular order.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].

@@ -8,7 +8,7 @@ use crate::program::Pattern;
 use crate::switch::Switch;
 
 impl Switch {
-    /// The members of a value set.
+    /// Returns the members of a value set.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].

@@ -110,7 +110,7 @@ impl Ports {
         self.links.len()
     }
 
-    /// The next frame of a port, and the port's number.
+    /// Returns the next frame of a port, and the port's number.
     pub(super) fn receive(&mut self, index: usize) -> Option<(u16, &[u8])> {
         let Link { number, port, state } = self.links.get_mut(index).filter(|link| !link.state.failed)?;
         match port.receive() {

@@ -44,7 +44,7 @@ fn without_mask(term: &Term, bits: u32) -> &Term {
     }
 }
 
-/// A term and the constant that masks it.
+/// Returns a term and the constant that masks it.
 fn masked(term: &Term) -> Option<(&Term, &Number)> {
     let [left, right] = operands(term, Binary::And)?;
     right.constant().map(|mask| (left, mask)).or_else(|| left.constant().map(|mask| (right, mask)))

@@ -62,7 +62,8 @@ impl<'a> Expressions<'a> {
         Ok(())
     }
 
-    /// Assigns to a field. If an index chooses the field and lies beyond the last one, it assigns nothing.
+    /// Assigns to a field. If an index chooses the field and lies beyond the last one, it
+    /// assigns nothing.
     pub(super) fn assign_to(&mut self, target: &FieldRef, value: &Term) -> Result<(), LoadError> {
         match target {
             FieldRef::One(slot) => self.assign(*slot, value),
@@ -266,7 +267,7 @@ impl<'a> Expressions<'a> {
         Ok(d)
     }
 
-    /// A word that holds all of an unsigned term.
+    /// Returns a word that holds all of an unsigned term.
     fn exact_word(&mut self, term: &Term) -> Result<Word, LoadError> {
         if term.bound.signed || term.bound.bits > 64 {
             return Err(unsupported(

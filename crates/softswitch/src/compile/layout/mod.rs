@@ -193,7 +193,7 @@ impl Layout {
         Ok(())
     }
 
-    /// The names of all headers and fields, in the order of their indices.
+    /// Returns the names of all headers and fields, in the order of their indices.
     pub(super) fn names(&self) -> Vec<HeaderNames> {
         let field = |(name, slot): &(String, Slot)| FieldName {
             name: name.clone(),
@@ -213,7 +213,7 @@ impl Layout {
         names.collect()
     }
 
-    /// A header by name.
+    /// Returns a header by name.
     pub(super) fn header(&self, name: &str, place: &str) -> Result<&HeaderLayout, LoadError> {
         self.headers.get(name).ok_or_else(|| malformed(place, format!("there is no header {name}")))
     }
@@ -227,7 +227,7 @@ impl Layout {
         Ok(header.index)
     }
 
-    /// A header stack by name.
+    /// Returns a header stack by name.
     pub(super) fn stack(&self, name: &str, place: &str) -> Result<u16, LoadError> {
         self.stacks
             .get(name)
@@ -248,13 +248,13 @@ impl Layout {
         slot.ok_or_else(|| malformed(place, format!("header {header} has no field {field}")))
     }
 
-    /// A field of a header, by its position in the header's type.
+    /// Returns a field of a header, by its position in the header's type.
     pub(super) fn field_at(&self, header: u16, position: usize, place: &str) -> Result<Slot, LoadError> {
         let slot = self.by_index(header).and_then(|header| header.field_at(position));
         slot.ok_or_else(|| malformed(place, format!("a header has no field number {position}")))
     }
 
-    /// A field of a header, by its name.
+    /// Returns a field of a header, by its name.
     pub(super) fn field_of(&self, header: u16, field: &str, place: &str) -> Result<Slot, LoadError> {
         let slot = self.by_index(header).and_then(|header| header.field(field));
         slot.ok_or_else(|| malformed(place, format!("the headers have no field {field}")))
@@ -269,7 +269,7 @@ impl Layout {
         self.headers.get(self.names.get(usize::from(index))?)
     }
 
-    /// The headers of a stack.
+    /// Returns the headers of a stack.
     pub(super) fn stack_headers(&self, stack: u16) -> std::ops::Range<u16> {
         let stack = self.stack_list[usize::from(stack)];
         stack.first..stack.first + stack.size

@@ -85,13 +85,13 @@ impl Layout {
         Ok(())
     }
 
-    /// The members of a header union.
+    /// Returns the members of a header union.
     pub(in crate::compile) fn union(&self, name: &str, place: &str) -> Result<&[u16], LoadError> {
         let members = self.unions.by_name.get(name).map(Vec::as_slice);
         members.ok_or_else(|| malformed(place, format!("there is no header union {name}")))
     }
 
-    /// A stack of header unions.
+    /// Returns a stack of header unions.
     pub(in crate::compile) fn union_stack(&self, name: &str, place: &str) -> Result<&UnionStack, LoadError> {
         let stack = self.unions.stacks.get(name);
         stack.ok_or_else(|| malformed(place, format!("there is no header union stack {name}")))

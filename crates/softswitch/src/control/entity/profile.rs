@@ -17,7 +17,7 @@ pub enum Watch {
 }
 
 impl Watch {
-    /// The port, if there is one.
+    /// Returns the port, if there is one.
     pub fn port(self) -> Option<u16> {
         match self {
             Self::Nothing => None,

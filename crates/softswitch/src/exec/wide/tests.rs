@@ -1,4 +1,4 @@
-//! Compares operations on lines with arithmetic that has one limb more.
+//! Compares operations on lines with operations on numbers of unlimited size.
 
 use std::cmp::Ordering;
 
@@ -75,7 +75,7 @@ proptest! {
         for i in 0..BITS {
             prop_assert_eq!(bit(limbs(&lines, D, N), i), i >= by && bit(&a, i - by));
         }
-        // In place, too.
+        // The operation also works in place.
         shr(&mut lines, A, A, by, N);
         for i in 0..BITS {
             prop_assert_eq!(bit(limbs(&lines, A, N), i), by < BITS - i && bit(&a, i + by));
