@@ -49,7 +49,8 @@ impl Digests {
         Self { digests: (0..count).map(|_| Digest::default()).collect(), ..Self::default() }
     }
 
-    /// Adds a packet's message to the digest, unless the digest has sent it already.
+    /// Adds a packet's message to the digest, unless an equal message waits or is not yet
+    /// acknowledged.
     pub(crate) fn learn(&mut self, at: usize, program: &DigestProgram, fields: &DigestFields, state: &State) {
         let Some(digest) = self.digests.get_mut(at) else { return };
         let Some(config) = digest.config else { return };

@@ -8,7 +8,7 @@ use crate::exec::{Packet, Requests, State};
 use crate::lines::clear;
 use crate::program::{FieldList, Instance, Line, Program};
 
-/// The most packets that may wait, as on BMv2; further ones are dropped.
+/// The maximum number of packets that may wait, as on BMv2; further ones are dropped.
 const WAITING: usize = 1024;
 
 /// The point at which a waiting packet continues.

@@ -23,7 +23,7 @@ struct Group {
 struct Session {
     clone_session_id: u32,
     replicas: Vec<Replica>,
-    /// The most bytes of a clone; 0 for whole packets.
+    /// The maximum number of bytes of a clone; 0 for whole packets.
     #[serde(default)]
     packet_length_bytes: i32,
 }

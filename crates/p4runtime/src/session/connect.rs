@@ -18,8 +18,8 @@ use crate::p4::v1::stream_message_request::Update;
 /// The largest message that is accepted. BMv2 answers a wildcard read in a single message of any
 /// length.
 const MAX_MESSAGE: usize = 256 << 20;
-/// The most bytes of headers that are accepted.
-/// If every update of a batch fails, a thousand error messages come back in a trailer.
+/// The maximum number of bytes of headers that are accepted. If every update of a batch fails, a
+/// thousand error messages come back in a trailer.
 const MAX_HEADERS: u32 = 2 << 20;
 /// Packets from the switch that are buffered for a slow subscriber before the oldest are lost.
 const NOTIFICATIONS_KEPT: usize = 1024;

@@ -8,11 +8,11 @@ use crate::p4::v1::{self as message, Entity, Update};
 
 /// The name of a Write in errors.
 const WRITE: &str = "a write";
-/// The most bytes of updates in a Write. Most gRPC servers refuse messages above 4 MiB; the rest of
-/// the request takes the difference.
+/// The maximum number of bytes of updates in a Write. Most gRPC servers refuse messages above 4
+/// MiB; the rest of the request takes the difference.
 const WRITE_BYTES: usize = 3 << 20;
-/// The most updates in a Write. The answer has one error message for each update, in a trailer of
-/// limited size.
+/// The maximum number of updates in a Write. The answer has one error message for each update, in a
+/// trailer of limited size.
 const WRITE_UPDATES: usize = 1000;
 
 impl Session {

@@ -1,4 +1,4 @@
-//! Counters, meters, registers and action profiles: the same checks for each.
+//! Checks of counters, meters, registers, value sets, digests and action profiles.
 
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4::config::v1::action_profile::SelectorSizeSemantics;

@@ -43,9 +43,9 @@ use crate::program::{
     lines_for,
 };
 
-/// The most memory that a program's registers may take.
+/// The maximum size of a program's registers in bytes.
 const MAX_REGISTER_BYTES: u64 = 1 << 30;
-/// The most cells that a program's counters may have.
+/// The maximum number of cells that a program's counters may have.
 const MAX_COUNTERS: u64 = 1 << 24;
 
 /// The maximum number of objects of one kind. It fits into indices of 16 bits.

@@ -216,7 +216,7 @@ fn fixed_entries(
     table.entries.iter().map(entry).collect()
 }
 
-/// Returns one field of a fixed entry's key; `None` matches anything.
+/// Returns one field of a fixed entry's key; `None` matches every value.
 fn fixed_key(entry: &ConstKey, field: &KeyField, place: &str) -> Result<Option<KeyMatch>, LoadError> {
     let bytes = |text: &Option<String>| bytes(text.as_ref(), field.bits, place);
     let zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);

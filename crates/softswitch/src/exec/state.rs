@@ -19,8 +19,8 @@ use crate::value_sets::ValueSet;
 /// access.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// All words that an index can name, so that no index has to be checked.
-    /// The system provides memory only for the words in use.
+    /// All words that an index can name, so that no index must be checked. The system provides
+    /// memory only for the words in use.
     pub(crate) words: Box<[u64; WORDS]>,
     pub(crate) lines: Lines,
     pub(crate) tables: Vec<Table>,

@@ -21,7 +21,7 @@ pub(crate) const LIMBS: usize = 8;
 /// Bits in a line.
 pub(crate) const LINE_BITS: u32 = 512;
 
-/// Bits of the widest value: fields of 2048 bits, with room for their sums.
+/// The number of bits of the widest value. It is enough for fields of 2048 bits and for their sums.
 pub(crate) const MAX_BITS: u32 = 4096;
 
 /// Words of the longest possible table key.

@@ -163,7 +163,8 @@ pub(crate) struct Standard {
     pub(crate) no_match: u64,
     /// The `parser_error` of a packet that keeps the parser looping.
     pub(crate) parser_timeout: u64,
-    /// The `parser_error` of a field of variable length that is longer than its header has room for.
+    /// The `parser_error` of a field of variable length that exceeds the maximum length of its
+    /// header.
     pub(crate) header_too_short: u64,
     /// The `parser_error` of a length that is not a number of whole bytes.
     pub(crate) invalid_argument: u64,

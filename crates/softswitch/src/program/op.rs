@@ -268,7 +268,7 @@ pub(crate) enum Op {
     ExtractNext {
         stack: u16,
     },
-    /// Ends the run: a stack has no room for another header.
+    /// Ends the run, because a stack is full.
     StackFull,
     /// Skips the given number of bits of the packet.
     Advance {
@@ -353,8 +353,8 @@ pub(crate) enum Op {
         index: Word,
     },
     /// Writes lines to a cell, and the following lines to the cells of the next `more` registers.
-    /// All these cells have the same index. The next `more` instructions, which would do the same step by step, are
-    /// skipped, unless the cells do not exist.
+    /// All these cells have one index. The next `more` instructions would write the following lines
+    /// one by one. They are skipped if the cells exist.
     WideRegisterWrite {
         a: LineIndex,
         register: u16,

@@ -67,7 +67,7 @@ pub(super) async fn carry_through<T: Send + 'static>(
     done.unwrap_or_else(|error| Err(Status::internal(format!("the request broke off: {error}"))))
 }
 
-/// The program that a switch runs, and the one that it is about to run.
+/// The program that a switch runs, and the program that a controller has saved for it.
 #[derive(Default)]
 pub(super) struct Programs {
     pub(super) running: Option<Arc<Program>>,

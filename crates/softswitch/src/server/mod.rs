@@ -60,7 +60,7 @@ use sizes::by_size;
 
 /// The maximum number of connections. It is larger than the number of possible controllers.
 const CONNECTIONS: usize = 64;
-/// The most calls of one connection that may be open, streams included.
+/// The maximum number of calls of one connection that may be open, streams included.
 const STREAMS: u32 = 64;
 /// The maximum number of calls of one connection that are handled at once; further calls wait.
 const UNANSWERED: usize = 4;

@@ -11,7 +11,7 @@ use tributary_p4runtime::p4::v1::Role;
 use super::arbitration::{Arbitration, ConnectionId, Rejected};
 use super::status::Refusal;
 
-/// The most bytes of a role's name.
+/// The maximum number of bytes of a role's name.
 const MAX_NAME: usize = 256;
 
 /// The connected controllers by role. `S` is the type of a controller's mailbox.

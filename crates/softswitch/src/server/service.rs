@@ -25,7 +25,7 @@ use super::{answer, pipeline_config, stream};
 
 /// The implemented version of P4Runtime.
 const API_VERSION: &str = "1.4.1";
-/// The most patterns of one Read.
+/// The maximum number of patterns of one Read.
 const MOST_PATTERNS: usize = 1000;
 
 /// The P4Runtime service, as tonic serves it.

@@ -313,7 +313,8 @@ impl Column {
         self.next_block_of(begin, word)
     }
 
-    /// Does the same as [`next_block`](Self::next_block) with AVX2: one instruction compares four entries.
+    /// Returns the same block as [`next_block`](Self::next_block), with AVX2: one instruction
+    /// compares four entries.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     fn next_block_with_vectors(&self, begin: usize, word: u64) -> Option<usize> {

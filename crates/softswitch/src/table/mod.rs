@@ -88,7 +88,7 @@ pub(crate) struct Lookup<'a> {
     pub(crate) hit: bool,
     /// The colour that the entry's meter gives the packet; `None` without a meter.
     pub(crate) colour: Option<u64>,
-    /// Action to run; `None` if there is nothing to do.
+    /// The action to run; `None` if the packet runs no action.
     pub(crate) choice: Option<Choice<'a>>,
 }
 

@@ -123,7 +123,7 @@ async fn a_batch_with_a_failure_changes_nothing() {
         assert_eq!(others, [Code::Aborted; 10]);
         assert_eq!(everything(&session).await, state, "{atomicity:?}");
     }
-    // A batch that the server cannot parse fails in the same way.
+    // A batch with an update that the server cannot parse is also rolled back.
     let unreadable = vec![good[4].clone(), message::Update::default()];
     let codes = batch(&rig, &session, Atomicity::RollbackOnError, unreadable).await;
     assert_eq!(codes, [Code::Aborted, Code::InvalidArgument]);

@@ -112,7 +112,7 @@ fn seq() -> impl Strategy<Value = u32> {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    // The job is mostly the same, because a change of job empties slots.
+    // Most events are of one job, because a change of job empties slots.
     let job = || prop_oneof![9 => Just(0_usize), 1 => Just(1)];
     let gradient =
         (job(), 0..FAN_IN, seq(), any::<i32>(), any::<[u32; 4]>(), any::<bool>(), prop::bool::weighted(0.1));

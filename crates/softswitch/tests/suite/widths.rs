@@ -73,7 +73,7 @@ fn a_slot_that_was_wide_can_be_narrow() {
     let mut random = ChaCha8Rng::seed_from_u64(13);
     let mut rig = rig(WIDEST.0);
     for (seq, width) in [WIDEST.1, SliceWidth::NARROWEST, WIDEST.1].into_iter().enumerate() {
-        // The slot is the same each time.
+        // Each iteration uses one slot, because the sequence numbers differ by the window.
         let seq = (seq as u32 + 1) * WINDOW;
         let [a, b] = [(); 2].map(|()| random_values(&mut random, width));
         assert_eq!(rig.send(1, &frame(0, seq, Operator::Sum, &a)), []);
