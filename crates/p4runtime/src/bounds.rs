@@ -1,4 +1,4 @@
-//! Limits on the number of fields in messages from the wire.
+//! Limits on the number of fields in received messages.
 
 use tributary_transport::bounded;
 

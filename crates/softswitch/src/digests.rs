@@ -40,7 +40,7 @@ struct Digest {
     last_list: u64,
     /// Lists that are not acknowledged, with the times at which they were sent.
     sent: BTreeMap<u64, (Instant, Vec<Sample>)>,
-    /// Messages in the buffer and in lists that are not acknowledged.
+    /// All messages in the buffer and in lists that are not yet acknowledged.
     known: HashSet<Sample>,
 }
 

@@ -10,7 +10,7 @@ use crate::p4info::{ControllerHeader, P4Info};
 /// `packet_out` header.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ControllerPacket {
-    /// The packet, from the Ethernet header on.
+    /// The bytes of the packet, from the Ethernet header on.
     pub payload: Vec<u8>,
     /// Values by field name.
     pub fields: BTreeMap<String, u128>,

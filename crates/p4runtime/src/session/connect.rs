@@ -21,9 +21,10 @@ const MAX_MESSAGE: usize = 256 << 20;
 /// The maximum number of bytes of headers that are accepted. If every update of a batch fails, a
 /// thousand error messages come back in a trailer.
 const MAX_HEADERS: u32 = 2 << 20;
-/// Packets from the switch that are buffered for a slow subscriber before the oldest are lost.
+/// The number of packets from the switch that are buffered for a slow subscriber. Beyond it, the
+/// oldest are lost.
 const NOTIFICATIONS_KEPT: usize = 1024;
-/// Packets to the switch that wait for the connection.
+/// The maximum number of packets to the switch that wait for the connection.
 const OUTGOING_KEPT: usize = 64;
 /// The first pause between two attempts to connect.
 const RETRY_FIRST: Duration = Duration::from_millis(20);

@@ -11,7 +11,7 @@ use crate::google::rpc::Code;
 use crate::p4::v1 as message;
 use crate::p4::v1::stream_message_response::Update;
 
-/// A message from a switch to its primary controller.
+/// A message that the switch sends to its primary controller without a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Notification {
     /// A packet that the program sent to the CPU port.

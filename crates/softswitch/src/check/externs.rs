@@ -157,7 +157,7 @@ fn check_profiles(program: &Program, info: &P4Info, directory: &mut Directory) -
     let profiles = &info.message().action_profiles;
     for profile in profiles {
         let (id, name) = id_and_name(profile.preamble.as_ref());
-        // A profile that no table refers to is not in the JSON.
+        // The JSON leaves out a profile to which no table refers.
         let Some(index) = program.profiles.iter().position(|known| known.name == name) else { continue };
         let known = &program.profiles[index];
         let selects = known.selector.is_some();
@@ -191,7 +191,7 @@ fn id_and_name(preamble: Option<&Preamble>) -> (u32, &str) {
     preamble.map_or((0, ""), |preamble| (preamble.id, preamble.name.as_str()))
 }
 
-/// Checks that the P4Info has all of the JSON's names.
+/// Checks that the P4Info has each of `names`, which come from the JSON.
 fn check_names<'a>(
     kind: &str,
     mut names: impl Iterator<Item = &'a str>,

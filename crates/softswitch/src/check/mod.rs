@@ -17,7 +17,7 @@ use crate::translation::Translation;
 /// The ids by which the P4Info names the objects of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
-    /// Tables by id.
+    /// Ids of each table, by the table's P4Info id.
     pub(crate) tables: BTreeMap<u32, TableIds>,
     /// Ids of tables that the compiler left out, because no packet can reach them.
     pub(crate) absent_tables: BTreeSet<u32>,
@@ -27,11 +27,11 @@ pub(crate) struct Directory {
     pub(crate) meters: BTreeMap<u32, usize>,
     /// Index of each register array in the program, by P4Info id.
     pub(crate) registers: BTreeMap<u32, usize>,
-    /// Parser value sets by id.
+    /// Ids of each parser value set, by its P4Info id.
     pub(crate) value_sets: BTreeMap<u32, ValueSetIds>,
     /// Index of each digest in the program, by P4Info id.
     pub(crate) digests: BTreeMap<u32, usize>,
-    /// Action profiles by id.
+    /// Ids and bounds of each action profile, by its P4Info id.
     pub(crate) profiles: BTreeMap<u32, ProfileIds>,
     /// The header in front of packets to the controller.
     pub(crate) packet_in: Vec<ControllerField>,
@@ -174,7 +174,7 @@ fn only_in(file: &str, kind: &str, name: &str) -> LoadError {
     LoadError::Differs(format!("{kind} {name} is only in the {file}"))
 }
 
-/// Returns an error unless both files agree.
+/// Returns an error unless the JSON and the P4Info have the same value.
 fn same<T: PartialEq + std::fmt::Display + ?Sized>(what: &str, json: &T, info: &T) -> Result<(), LoadError> {
     if json == info {
         return Ok(());
@@ -285,7 +285,7 @@ fn check_actions(
     Ok(actions)
 }
 
-/// Checks that values of this many bits can be translated.
+/// Checks that values of `bits` bits can be translated.
 fn check_translation(
     translation: Translation,
     bits: u32,

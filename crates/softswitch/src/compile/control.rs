@@ -306,7 +306,7 @@ fn find_action<'a>(objects: &Objects<'a>, id: u64, place: &str) -> Result<&'a js
     action.ok_or_else(|| malformed(place, format!("there is no action with id {id}")))
 }
 
-/// Compiles the table's actions that no earlier table has.
+/// Compiles those actions of the table that no earlier table has compiled.
 fn actions(
     table: &Table,
     objects: &Objects<'_>,

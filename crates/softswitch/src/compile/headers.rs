@@ -81,7 +81,7 @@ pub(super) fn extract(
     out: &mut Emitter,
 ) -> Result<(), LoadError> {
     let (layout, place) = (scope.layout, scope.place);
-    // The length must keep its value while the code selects a header of the stack.
+    // The copy keeps the length while the code selects a header of the stack.
     let length = match length {
         Some(length) => {
             let length = Term::resolve(length, scope)?;

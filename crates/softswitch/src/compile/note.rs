@@ -11,7 +11,7 @@ impl Objects<'_> {
     pub(super) fn note(&self, note: impl FnOnce() -> Note, out: &mut Emitter) {
         let Some(notes) = &self.notes else { return };
         let mut notes = notes.borrow_mut();
-        // Steps beyond the last number are not logged.
+        // The log leaves out steps whose index does not fit into 16 bits.
         if let Ok(index) = u16::try_from(notes.len()) {
             notes.push(note());
             out.push(Op::Note { note: index });

@@ -196,7 +196,7 @@ impl Objects<'_> {
         match target {
             FieldRef::One(slot) => read(&slot, out),
             FieldRef::OneOf(at, slots) => {
-                // The index must keep its value while the code selects a target.
+                // The copy keeps the index while the code selects a target.
                 let kept = out.new_word();
                 out.push(Op::Copy { d: kept, a: index, cut: 0 });
                 let read = |slot: &Slot, out: &mut Emitter| match slot.place {
@@ -280,7 +280,7 @@ pub(super) fn assign(
 /// Assigns a word that an instruction has computed.
 fn assign_word(target: &Argument, word: Word, scope: &Scope<'_>, out: &mut Emitter) -> Result<(), LoadError> {
     let target = resolve::target(target, scope)?;
-    // The word must keep its value while the code selects a target.
+    // The copy keeps the word while the code selects a target.
     let kept = out.new_word();
     out.push(Op::Copy { d: kept, a: word, cut: 0 });
     Expressions::new(out, scope.place).assign_to(&target, &Term::slot(Slot::word(kept, 64)))

@@ -229,7 +229,7 @@ pub(super) fn header(expr: &Expr, scope: &Scope<'_>) -> Result<HeaderRef, LoadEr
                 }
             })
         }
-        // p4c's way to write the last header of a stack.
+        // p4c writes the last header of a stack in this form.
         Expr::StackField(stack, field) if field == "last" => {
             let stack = scope.layout.stack(stack, scope.place)?;
             let last = Term::last_of(scope.layout.stack_list[usize::from(stack)].count);

@@ -173,7 +173,7 @@ fn invocation(
     Ok(Invocation { action, arguments: arguments.collect::<Result<_, _>>()? })
 }
 
-/// Reads a big-endian byte string of the length that `bits` need.
+/// Reads a number as a big-endian byte string of the length for `bits` bits.
 fn bytes(text: Option<&String>, bits: u32, place: &str) -> Result<Vec<u8>, LoadError> {
     let text = text.map(String::as_str).unwrap_or_default();
     let number = json::number::Number::parse(text).filter(|number| !number.is_negative());

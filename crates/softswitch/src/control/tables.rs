@@ -220,7 +220,8 @@ impl Switch {
     /// Sets the rates of a direct meter, and fills its buckets.
     ///
     /// # Errors
-    /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also where the table has no meters), `NotFound`.
+    /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also if the table has no meters),
+    /// `NotFound`.
     pub fn set_direct_meter(
         &mut self,
         entry: &EntryRef,

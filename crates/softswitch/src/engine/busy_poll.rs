@@ -29,8 +29,8 @@ const SLEEPS_TO_A_TRIAL: u8 = 16;
 pub(super) struct BusyPoll {
     /// The time at which frames were last found.
     last: Instant,
-    /// True while the thread polls because [`goes_on`](Self::goes_on) decided so. The first poll after a
-    /// sleep needs no decision.
+    /// True while the thread polls because [`goes_on`](Self::goes_on) returned true. The first poll
+    /// after a sleep does not set it.
     looks: bool,
     /// Results of the last eight polls, the last one in the lowest bit: 1 if the poll found a frame.
     found: u8,

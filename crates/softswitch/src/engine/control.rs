@@ -74,7 +74,8 @@ impl Control {
     /// # Errors
     /// [`ControlError::Stopped`].
     pub async fn install(&self, switch: Switch) -> Result<(), ControlError> {
-        // The old switch is dropped here: freeing its memory must not hold up packets.
+        // The old switch is dropped on this thread, so that freeing its memory does not delay
+        // packets.
         let replace = move |core: &mut EngineState| {
             let before = core.switch.replace(switch);
             core.tell_ports();
@@ -117,7 +118,7 @@ impl Control {
 
     /// Ends the thread if it still runs.
     pub(super) fn stop(&self) {
-        // An error means that the thread has ended.
+        // An error means that the thread has already ended.
         let _ = self.send(Box::new(|core| core.stopping = true));
     }
 

@@ -34,14 +34,14 @@ pub use control::{Control, Notifications, PacketIns};
 use ports::Ports;
 use state::EngineState;
 
-/// Packets for the controller that may wait for the server to send them.
+/// The maximum number of packets to the controller that wait for the server.
 const PACKET_INS: usize = 1024;
-/// Notifications for the controller that may wait for the server to send them.
+/// The maximum number of notifications to the controller that wait for the server.
 const NOTICES: usize = 256;
 /// The control plane's token; a port's token is its index.
 const CONTROL: Token = Token(usize::MAX);
-/// Readiness events that the thread takes from the operating system at once.
-/// The thread polls all ports, also those without an event.
+/// The number of readiness events that the thread takes from the operating system at once. The
+/// thread polls all ports, also those without an event.
 const EVENTS: usize = 256;
 
 /// A running thread. It ends when this is dropped.

@@ -10,7 +10,7 @@ use crate::control::Notification;
 use crate::outputs::Outputs;
 use crate::switch::Switch;
 
-/// Frames of one port that are processed before the next port's turn.
+/// The maximum number of frames of one port that are processed in a round.
 const FRAMES_A_ROUND: usize = 64;
 /// The number of bytes at which frames are sent, even if no port has a full [batch](BATCH).
 /// The kernel finds this number of bytes in the processor's cache, and two ports' longest joined frames
@@ -55,7 +55,7 @@ impl EngineState {
         any | self.go_on()
     }
 
-    /// Notifies the switch of the ports that are up.
+    /// Notifies the switch of the state of each port.
     pub(super) fn tell_ports(&mut self) {
         self.known_failures = self.ports.failures();
         if let Some(switch) = &mut self.switch {
@@ -88,7 +88,7 @@ impl EngineState {
         Some(switch.next_notification()?.saturating_duration_since(now))
     }
 
-    /// Processes a frame that no port has received.
+    /// Processes a frame from the controller as if `port` had received it.
     pub(super) fn inject(&mut self, port: u16, frame: &[u8]) {
         if let Some(switch) = &mut self.switch {
             switch.process(port, frame, &mut self.outputs);

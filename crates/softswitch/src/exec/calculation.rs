@@ -109,7 +109,7 @@ struct BitString<'a> {
 }
 
 impl BitString<'_> {
-    /// Adds the lowest bits of a number.
+    /// Appends the lowest `count` bits of a number.
     fn append(&mut self, count: usize, limbs: &[u64]) {
         let begin = self.bits;
         self.bits += count;

@@ -18,9 +18,9 @@ pub(crate) use state::{Packet, State};
 use crate::program::{Calculation, CodeIndex, DROP_PORT, Op, Program, Word};
 use crate::table::Choice;
 
-/// The number of times that the parser may go back for one packet.
+/// The maximum number of jumps back in the parser for one packet.
 const MAX_VISITS: u32 = 1024;
-/// The number of times that actions may go back for one packet.
+/// The maximum number of jumps back in actions for one packet.
 const MAX_ROUNDS: u32 = 1 << 16;
 
 /// The result of an instruction: the run continues or ends.

@@ -1,5 +1,5 @@
-//! Requests that a packet makes while a control runs.
-//! The switch carries them out at the end of the control. As on BMv2, the last of several requests of a kind counts.
+//! Requests that a packet makes while a control runs. The switch carries them out at the end of the
+//! control. If there are several requests of a kind, only the last one is carried out, as on BMv2.
 
 /// BMv2 keeps the low 15 bits of a clone session's number.
 const SESSION_BITS: u64 = 0x7fff;

@@ -48,9 +48,9 @@ pub(crate) struct Packet<'a> {
     pub(crate) frame: &'a [u8],
     /// Number of bits of the frame that the parser has passed.
     pub(crate) cursor: usize,
-    /// The number of times that the parser has gone back.
+    /// Number of jumps back that the parser has made.
     pub(super) visits: u32,
-    /// The number of times that actions have gone back.
+    /// Number of jumps back that actions have made.
     pub(super) rounds: u32,
     /// The packet's length in bytes, with the headers that actions have added and without those
     /// that they have removed.

@@ -53,7 +53,7 @@ fn write_line(line: &Line, bytes: &mut [u8; LINE_BYTES]) {
     }
 }
 
-/// Writes a header to `bytes`, which is exactly as long as the header.
+/// Writes a header to `bytes`, whose length is the length of the header.
 #[inline(always)]
 pub(super) fn emit(format: &Format, header: Header, words: &[u64], lines: &[Line], bytes: &mut [u8]) {
     let own = &words[usize::from(header.word)..];

@@ -14,7 +14,7 @@ use crate::error::LoadError;
 /// The supported major version of the format.
 const VERSION: u32 = 2;
 
-/// A whole file.
+/// The contents of a file.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Document {
     #[serde(rename = "__meta__")]

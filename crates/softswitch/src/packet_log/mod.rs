@@ -69,7 +69,7 @@ impl PacketLog {
     fn log(&self, block: &Block) {
         let text = match self.form {
             LogForm::Text => block.to_string(),
-            // A block is plain data, which can always be written.
+            // The serialisation cannot fail, because a block is plain data.
             LogForm::Json => serde_json::to_string(block).unwrap_or_default() + "\n",
         };
         self.outlet.write(&text);

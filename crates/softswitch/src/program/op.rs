@@ -246,11 +246,11 @@ pub(crate) enum Op {
         to: CodeIndex,
     },
 
-    /// Counts a jump back in an action; ends the run after too many.
+    /// Counts a jump back in an action, and ends the run after too many.
     Again,
 
     // The parser.
-    /// Counts a visit to a state that can be visited again; ends the run after too many.
+    /// Counts a jump back to a parser state, and ends the run after too many.
     Visit,
     Extract {
         header: u16,
@@ -414,7 +414,7 @@ pub(crate) enum Op {
         note: u16,
     },
 
-    /// Drops the packet, unless something sets another destination afterwards.
+    /// Marks the packet to be dropped, unless the program sets another destination afterwards.
     MarkToDrop,
 
     // Requests that the switch carries out after the running control. The fields of a list are

@@ -8,7 +8,7 @@ use tributary_p4runtime::p4::v1::{self as message, CounterData, MeterConfig, Tab
 use crate::control::{Request, ask, call, default, exact, id, start, table};
 use crate::fixture::{code, read_raw, update};
 
-/// A pattern that requests all parts of the table's default entry.
+/// Returns a pattern that requests all parts of the table's default entry.
 fn asking() -> TableEntry {
     TableEntry {
         counter_data: Some(CounterData::default()),

@@ -5,7 +5,7 @@ use crate::support::{JOB_INDEX, NODE, Rig, Sent, values};
 const CPU_PORT: u16 = 510;
 const TO: u64 = 0x0200_0000_0002;
 
-/// A frame to [`TO`] with some protocol and a payload.
+/// Makes a frame of `len` bytes to [`TO`], of a protocol that the switch does not know.
 fn frame(len: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x12, 0x34];
     frame.extend((14..len).map(|byte| byte as u8));

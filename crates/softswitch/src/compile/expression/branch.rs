@@ -1,4 +1,4 @@
-//! Conditions: jumps instead of truth values.
+//! Compiles conditions to jumps, without computing their truth values.
 
 use super::{Expressions, Operands};
 use crate::compile::emitter::Label;

@@ -1,7 +1,8 @@
 //! Turns terms into instructions.
 //!
-//! The lowest n bits of sums, products and bitwise operations depend only on the lowest n bits of their operands, so
-//! they are computed in as many bits as are used. Comparisons and shifts to the right need all bits of their operands.
+//! The lowest n bits of sums, products and bitwise operations depend only on the lowest n bits of
+//! their operands, so they are computed only in the bits that are used. Comparisons and shifts to
+//! the right need all bits of their operands.
 
 mod branch;
 mod lanes;

@@ -17,8 +17,8 @@ use wire::lay_out;
 
 /// The struct of v1model's own metadata.
 pub(super) const STANDARD_METADATA: &str = "standard_metadata";
-/// Metadata that holds times. Metadata about the lengths of queues stays 0, because this switch has no
-/// queues between ingress and egress.
+/// Metadata that holds timestamps. Metadata about the lengths of queues stays 0, because this
+/// switch has no queues between ingress and egress.
 const TIMES: [&str; 3] = ["ingress_global_timestamp", "egress_global_timestamp", "enq_timestamp"];
 /// The maximum number of words that fields may take. More words would not fit the instructions'
 /// indices.

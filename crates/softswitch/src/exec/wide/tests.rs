@@ -22,7 +22,7 @@ fn bit(limbs: &[u64], index: u64) -> bool {
     limbs[(index / 64) as usize] >> (index % 64) & 1 == 1
 }
 
-/// Limbs that are often all zeros or all ones, where carries run far.
+/// Generates limbs that are often all zeros or all ones, so that carries pass over many limbs.
 fn value() -> impl Strategy<Value = [u64; 16]> {
     proptest::array::uniform16(prop_oneof![Just(0), Just(u64::MAX), any::<u64>()])
 }

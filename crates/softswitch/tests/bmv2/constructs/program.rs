@@ -39,7 +39,7 @@ impl Program {
         Self { json, info, headers }
     }
 
-    /// The fields of a header, or of a header stack's elements.
+    /// Returns the fields of a header, or of a header stack's elements.
     pub(crate) fn fields(&self, header: &str) -> &[Field] {
         self.headers.get(header).unwrap_or_else(|| panic!("there is no header {header}"))
     }
@@ -49,12 +49,12 @@ impl Program {
         fields.iter().find(|known| known.name == *field).map(|field| field.bits)
     }
 
-    /// The parser's state with this name.
+    /// Returns the parser's state with this name.
     pub(crate) fn state(&self, name: &str) -> &Value {
         list(&self.json["parsers"][0]["parse_states"]).iter().find(|state| state["name"] == name).unwrap()
     }
 
-    /// Both pipelines' tables.
+    /// Returns the tables of both pipelines.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Value> {
         list(&self.json["pipelines"]).iter().flat_map(|pipeline| list(&pipeline["tables"]))
     }
