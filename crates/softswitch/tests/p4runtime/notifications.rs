@@ -92,7 +92,7 @@ fn message(flow: u8, learned: u32) -> P4Data {
     P4Data { data: Some(Data::Struct(P4StructLike { members })) }
 }
 
-/// A timeout that never ends in a test, so only the size closes a list and only an acknowledgement removes it.
+/// A timeout that no test reaches. Only its size closes a list, and only an acknowledgement removes it.
 const NEVER: i64 = i64::MAX / 4;
 
 #[tokio::test]
