@@ -84,7 +84,7 @@ impl Expressions<'_> {
                 self.out.push(Op::WideLookahead { d, offset: *offset, bits: *bits as u16 });
                 Ok(d)
             }
-            // The callers widen narrower terms before.
+            // `lines_into` has widened narrower terms before.
             _ => Err(unsupported(self.place, "a wide expression of this form")),
         }
     }

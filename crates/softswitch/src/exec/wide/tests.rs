@@ -1,4 +1,4 @@
-//! Compares operations on lines with operations on numbers of unlimited size.
+//! Compares operations on lines with operations on wider numbers.
 
 use std::cmp::Ordering;
 

@@ -120,7 +120,7 @@ impl<'a> Packets<'a> {
         }
     }
 
-    /// Damages a frame, or replaces it completely.
+    /// Damages or replaces some of the frames, at random.
     fn damage(&mut self, frame: &mut Vec<u8>) {
         let random = &mut self.random;
         match random.random_range(0..100) {
