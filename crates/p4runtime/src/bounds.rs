@@ -1,4 +1,4 @@
-//! Limits on the number of fields in messages from the wire.
+//! Limits on the number of fields in received messages.
 
 use tributary_transport::bounded;
 
@@ -9,11 +9,11 @@ use crate::p4::v1::{
     WriteResponse,
 };
 
-/// Requests come from anyone: enough for a P4Info of thousands of tables, or a batch of
-/// thousands of updates.
+/// The maximum for a request, because any client can send requests. It is enough for a P4Info of
+/// thousands of tables, or a batch of thousands of updates.
 const OF_REQUEST: usize = 1 << 18;
-/// Responses come from a peer of our choice: simple_switch_grpc puts everything that is
-/// read into a single one.
+/// The maximum for a response. It is larger because the client chooses its server, and
+/// simple_switch_grpc puts everything that it reads into a single response.
 const OF_RESPONSE: usize = 1 << 24;
 
 bounded!(

@@ -1,15 +1,15 @@
-//! Byte strings: how P4Runtime carries a `bit<W>` value of any width.
+//! Byte strings, in which P4Runtime carries a `bit<W>` value of any width.
 //!
-//! The canonical form is the number in big-endian bytes without leading zero bytes, but never empty: zero is one zero
-//! byte (P4Runtime specification, section "Bytestrings"). Received values may have leading zeros; sent ones are
-//! always canonical.
+//! The canonical form of a number is its big-endian bytes without leading zero bytes. It has at
+//! least one byte: zero is one zero byte (P4Runtime specification, section "Bytestrings"). Received
+//! values may have leading zeros; sent values are always canonical.
 
 use thiserror::Error;
 
-/// Why a byte string is not a value of its field.
+/// The reason why a byte string is not a value of its field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ByteStringError {
-    /// The string has no bytes at all; zero is one zero byte.
+    /// The string has no bytes. The value zero would be one zero byte.
     #[error("an empty byte string is no value: zero is sent as one zero byte")]
     Empty,
     /// The number needs more bits than the field has.
@@ -28,7 +28,7 @@ pub enum ByteStringError {
     },
 }
 
-/// The canonical bytes of a number.
+/// Returns the canonical bytes of a number.
 ///
 /// ```
 /// # use tributary_p4runtime::canonical;
@@ -39,14 +39,14 @@ pub fn encode(value: u128) -> Vec<u8> {
     strip(&value.to_be_bytes()).to_vec()
 }
 
-/// The canonical bytes of a number, which must fit into `width` bits.
+/// Returns the canonical bytes of a number, which must fit into `width` bits.
 pub fn encode_within(value: u128, width: u32) -> Result<Vec<u8>, ByteStringError> {
     let bytes = encode(value);
     check(&bytes, width)?;
     Ok(bytes)
 }
 
-/// The canonical form of a received byte string, which must fit into `width` bits.
+/// Returns the canonical form of a received byte string, which must fit into `width` bits.
 pub fn check(bytes: &[u8], width: u32) -> Result<&[u8], ByteStringError> {
     if bytes.is_empty() {
         return Err(ByteStringError::Empty);
@@ -55,7 +55,7 @@ pub fn check(bytes: &[u8], width: u32) -> Result<&[u8], ByteStringError> {
     if needed > width { Err(ByteStringError::TooWide { needed, width }) } else { Ok(strip(bytes)) }
 }
 
-/// The number in a received byte string, which must fit into `width` bits.
+/// Returns the number in a received byte string, which must fit into `width` bits.
 pub fn decode(bytes: &[u8], width: u32) -> Result<u128, ByteStringError> {
     let significant = check(bytes, width)?;
     if significant.len() > size_of::<u128>() {
@@ -64,7 +64,7 @@ pub fn decode(bytes: &[u8], width: u32) -> Result<u128, ByteStringError> {
     Ok(significant.iter().fold(0, |number, &byte| number << 8 | u128::from(byte)))
 }
 
-/// The largest number of `width` bits; of 128 bits for wider fields.
+/// Returns the largest number of `width` bits, or of 128 bits if the field is wider.
 pub fn all_ones(width: u32) -> u128 {
     if width >= u128::BITS { u128::MAX } else { (1 << width) - 1 }
 }
@@ -75,7 +75,8 @@ fn strip(bytes: &[u8]) -> &[u8] {
     &bytes[zeros.min(bytes.len().saturating_sub(1))..]
 }
 
-/// Returns the number of bits that the number needs; saturates, so that no length overflows.
+/// Returns the number of bits that the number needs. It saturates, so that it does not overflow for
+/// long strings.
 fn bits(bytes: &[u8]) -> u32 {
     let significant = strip(bytes);
     let Some(first) = significant.first() else { return 0 };

@@ -1,5 +1,6 @@
-//! The messages, the client and the server generated from `proto/`.
-//! They are checked in; after a change there, `make protos` regenerates `src/generated`.
+//! The messages, the client and the server that are generated from `proto/`.
+//! The generated files are checked in. After a change of `proto/`, `make protos` regenerates
+//! `src/generated`.
 #![allow(missing_docs, unreachable_pub, unused_qualifications, clippy::all)]
 
 /// The packages `p4.v1` and `p4.config.v1`.
@@ -17,7 +18,7 @@ pub mod p4 {
     }
 }
 
-/// Messages that Google's APIs share, including P4Runtime.
+/// Messages that Google's APIs, including P4Runtime, share.
 pub mod google {
     /// The status of a call.
     pub mod rpc {
@@ -25,5 +26,5 @@ pub mod google {
     }
 }
 
-/// The descriptors of all of the above, as a serialised `FileDescriptorSet`.
+/// The descriptors of all these messages, as a serialised `FileDescriptorSet`.
 pub(crate) const DESCRIPTORS: &[u8] = include_bytes!("generated/descriptors.bin");

@@ -1,5 +1,8 @@
-//! The pipeline alone, on one core: GRADIENT packets of 256 values through the real program, as a
-//! switch with two children sees them: every other packet is stored, every other one completes a sum and leaves.
+//! The pipeline alone, on one core: a switch with two children processes GRADIENT packets of 256
+//! values.
+//!
+//! The switch runs the project's program. It stores every other packet; the packet after it
+//! completes a sum and leaves.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,11 +14,11 @@
 mod program {
     use tributary_wire::SliceWidth;
 
-    /// Its folder under `p4/build`, and the width of its slices.
+    /// The folder of the program under `p4/build`, and the width of its slices.
     pub(crate) const PROGRAM: (&str, SliceWidth) = ("256", SliceWidth::ETHERNET);
 }
-// What drives the switch is compiled for one width of slices, that of `program::PROGRAM`: a crate of helpers could hold it
-// only for all widths, at the cost of the suite's arrays.
+// The helpers are compiled for one width of slices, that of `program::PROGRAM`. A separate crate of
+// helpers would need all widths, so it could not use the suite's arrays.
 #[path = "../tests/suite/support.rs"]
 mod support;
 
@@ -26,17 +29,17 @@ use rustix::time::{ClockId, clock_gettime};
 use support::{BASE, Rig, Sent, WINDOW, values};
 use tributary_wire::{Seq, SliceWidth};
 
-/// Frames of the workload: two children, every slot of the window.
+/// Number of slices in the workload: two children send gradients for every slot of the window.
 const SLICES: u32 = WINDOW;
 /// Time for which each workload is measured.
 const MEASURED: Duration = Duration::from_secs(3);
 /// Offset of the sequence number in a frame.
 const SEQ_OFFSET: usize = 14 + 20 + 8 + 8;
 
-/// Change of a gradient by a workload.
+/// A function that changes a gradient for a workload.
 type Change = fn(Sent) -> Sent;
 
-/// Two children's gradients, slice by slice; each round goes one window further.
+/// Two children's gradients, slice by slice. Each round is one window further.
 struct Workload {
     rig: Rig,
     frames: Vec<(u16, Vec<u8>)>,
@@ -53,7 +56,7 @@ impl Workload {
         Self { rig: Rig::aggregating(2), frames, next: 0 }
     }
 
-    /// Processes one packet and counts what leaves.
+    /// Processes one packet, and returns the number of frames that leave.
     fn step(&mut self) -> usize {
         let count = self.frames.len();
         let (port, frame) = &mut self.frames[self.next % count];
@@ -67,7 +70,7 @@ impl Workload {
     }
 }
 
-/// The processor time of this thread; other processes may run on its core, too.
+/// Returns the processor time of this thread. Other processes may run on its core, too.
 fn core_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).expect("a thread's time is not negative")
 }

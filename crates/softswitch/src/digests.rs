@@ -1,5 +1,7 @@
-//! Digests: messages of packets to the controller, each message once until the
-//! controller acknowledges it.
+//! Digests: messages about packets to the controller.
+//!
+//! The switch does not repeat a message before the controller acknowledges it or the message
+//! expires.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
@@ -8,11 +10,12 @@ use crate::control::{DigestConfig, DigestList};
 use crate::exec::State;
 use crate::program::{DigestFields, DigestProgram, KeySource};
 
-/// The most messages of a list where the controller sets no bound.
+/// The maximum number of messages in a list if the controller sets no limit.
 const MAX_LIST: usize = 1024;
-/// The most messages of a digest that may wait or be unacknowledged; further ones are dropped.
+/// The maximum number of messages of a digest that wait or are not acknowledged; further ones are
+/// dropped.
 const MAX_KNOWN: usize = 1 << 16;
-/// The most lists that may wait to be fetched; further ones are dropped.
+/// The maximum number of lists that wait to be fetched; further ones are dropped.
 const MAX_READY: usize = 64;
 
 /// The values of a message's fields, concatenated; each is padded to whole bytes.
@@ -22,22 +25,22 @@ type Sample = Box<[u8]>;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Digests {
     digests: Vec<Digest>,
-    /// Lists for the controller: index of the digest, and the list.
+    /// Lists that are ready for the controller, each with the index of its digest.
     ready: Vec<(usize, DigestList)>,
     scratch: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Digest {
-    /// `None`: the digest is off.
+    /// The controller's configuration; `None` if the digest is off.
     config: Option<DigestConfig>,
     buffer: Vec<Sample>,
-    /// When the buffer's first message came.
+    /// The time at which the buffer's first message was added.
     since: Option<Instant>,
     last_list: u64,
-    /// Lists that are not acknowledged, and when they were sent.
+    /// Lists that are not acknowledged, with the times at which they were sent.
     sent: BTreeMap<u64, (Instant, Vec<Sample>)>,
-    /// Messages in the buffer and in lists that are not acknowledged.
+    /// All messages in the buffer and in lists that are not yet acknowledged.
     known: HashSet<Sample>,
 }
 
@@ -46,7 +49,8 @@ impl Digests {
         Self { digests: (0..count).map(|_| Digest::default()).collect(), ..Self::default() }
     }
 
-    /// Adds a packet's message to the digest, unless the digest has sent it already.
+    /// Adds a packet's message to the digest, unless an equal message waits or is not yet
+    /// acknowledged.
     pub(crate) fn learn(&mut self, at: usize, program: &DigestProgram, fields: &DigestFields, state: &State) {
         let Some(digest) = self.digests.get_mut(at) else { return };
         let Some(config) = digest.config else { return };
@@ -69,7 +73,7 @@ impl Digests {
         }
     }
 
-    /// Closes the lists that have waited long enough.
+    /// Closes the lists that have reached their maximum waiting time.
     pub(crate) fn close_late(&mut self, programs: &[DigestProgram], now: Instant) {
         for (at, program) in programs.iter().enumerate() {
             let Some(digest) = self.digests.get_mut(at) else { continue };
@@ -83,7 +87,7 @@ impl Digests {
         }
     }
 
-    /// When the next list has waited long enough.
+    /// Returns the time at which the next list reaches its maximum waiting time.
     pub(crate) fn next_late(&self) -> Option<Instant> {
         let late = |digest: &Digest| Some(digest.since? + digest.config?.max_timeout);
         self.digests.iter().filter_map(late).min()
@@ -94,7 +98,7 @@ impl Digests {
         !self.ready.is_empty()
     }
 
-    /// Lists for the controller, each with the index of its digest.
+    /// Takes the lists that are ready for the controller, each with the index of its digest.
     pub(crate) fn take_ready(&mut self) -> Vec<(usize, DigestList)> {
         std::mem::take(&mut self.ready)
     }
@@ -170,7 +174,7 @@ fn append(bytes: &mut Vec<u8>, source: KeySource, bits: u32, state: &State) {
     }
 }
 
-/// The values of a message's fields, canonical.
+/// Splits a message into the canonical values of its fields.
 fn split(mut sample: &[u8], program: &DigestProgram) -> Vec<Vec<u8>> {
     let mut values = Vec::new();
     for bits in &program.widths {

@@ -1,6 +1,6 @@
-//! Errors of a program, and of a control plane's request.
+//! Errors of loading a program, of a control plane's request, and of a switch.
 
-/// Why a program was refused. The text names the place in the program.
+/// The reason why a program was refused. The text names the place in the program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// The text is not JSON, or lacks something that every BMv2 JSON has.
@@ -12,7 +12,7 @@ pub enum LoadError {
          program again with p4c-bm2-ss, and report it if that changes nothing"
     )]
     Malformed {
-        /// Where in the program.
+        /// The place in the program.
         place: String,
         /// The fault at this place.
         problem: String,
@@ -20,9 +20,9 @@ pub enum LoadError {
     /// The program uses something that this switch does not support.
     #[error("{place}: {what} is not supported by this switch")]
     Unsupported {
-        /// Where in the program.
+        /// The place in the program.
         place: String,
-        /// The construct.
+        /// The unsupported construct.
         what: String,
     },
     /// The P4Info cannot be used.
@@ -33,7 +33,7 @@ pub enum LoadError {
     Differs(String),
 }
 
-/// Why a request of the control plane was refused.
+/// The reason why a request of the control plane was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ControlError {
     /// No program has been committed yet.
@@ -47,10 +47,10 @@ pub enum ControlError {
         /// The requested id.
         id: u32,
     },
-    /// There is nothing to modify, delete or read.
+    /// The object to modify, delete or read does not exist.
     #[error("{0} is not there")]
     NotFound(String),
-    /// There is already something.
+    /// The object to insert already exists.
     #[error("{0} is there already: modify it instead")]
     AlreadyExists(String),
     /// The request contradicts the program: a wrong width, a missing field, an action of another table.
@@ -61,28 +61,28 @@ pub enum ControlError {
         /// The fault of the request.
         problem: String,
     },
-    /// The table holds as many entries as the program gives it room for.
+    /// The table already holds its maximum number of entries.
     #[error("table {table} is full: it has room for {size} entries")]
     Full {
         /// The table.
         table: String,
-        /// The number of entries it has room for.
+        /// The maximum number of entries.
         size: usize,
     },
-    /// Something else refers to it.
+    /// Another object refers to the object to delete.
     #[error("{0} is in use: remove what refers to it first")]
     InUse(String),
-    /// The program fixed this at compile time.
+    /// The program fixed the object at compile time, so it cannot be changed.
     #[error("{0} is constant: the program does not let the control plane change it")]
     Constant(String),
-    /// An index behind the end of a counter array.
+    /// An index is beyond the end of an array.
     #[error("{what} has {size} cells: there is no index {index}")]
     OutOfRange {
         /// The array.
         what: String,
         /// The requested index.
         index: i64,
-        /// Its number of cells.
+        /// The number of cells of the array.
         size: usize,
     },
     /// The switch's thread has ended.
@@ -90,16 +90,16 @@ pub enum ControlError {
     Stopped,
 }
 
-/// Why a switch could not be started, or has ended.
+/// The reason why a switch could not be started, or has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum SwitchError {
-    /// The program's ports are 9 bits wide, and the highest number means drop.
+    /// A port's number is too large. Ports are 9 bits wide, and the highest number means drop.
     #[error("there is no port {0}: ports go from 0 to 510")]
     NoSuchPort(u16),
     /// Two links, or a link and the controller, have the same number.
     #[error("port {0} is taken: each link needs a number of its own, and not the CPU port's")]
     PortTaken(u16),
-    /// A port cannot be waited for.
+    /// The operating system cannot wait for frames of a port.
     #[error("port {port} cannot be waited for: {reason}")]
     Register {
         /// The port's number.
@@ -110,7 +110,7 @@ pub enum SwitchError {
     /// The operating system offers no way to wait for ports.
     #[error("no means to wait for ports (is `ulimit -n` too low?): {0}")]
     Poll(std::io::Error),
-    /// The operating system gives no thread.
+    /// The operating system could not create the thread.
     #[error("the switch's thread cannot be started: {0}")]
     Thread(std::io::Error),
     /// The P4Runtime server could not be started.

@@ -1,11 +1,12 @@
 //! An embedded v1model switch that interprets p4c's output and serves P4Runtime.
 //!
 //! - [`Pipeline`]: a BMv2 JSON, compiled into a compact form and checked against its P4Info;
-//! - [`Switch`]: a pipeline with its tables, counters, registers and multicast groups: frames in, frames out;
-//! - [`control`]: what a control plane reads and writes;
+//! - [`Switch`]: a pipeline with its tables, counters, registers and multicast groups, which
+//!   processes frames;
+//! - [`control`]: the state that a control plane reads and writes;
 //! - [`engine`]: the thread that owns a switch and its ports;
-//! - [`server`]: what controllers see of it, P4Runtime;
-//! - [`SoftSwitch`]: all of it together.
+//! - [`server`]: the P4Runtime server, to which controllers connect;
+//! - [`SoftSwitch`]: a complete switch with its thread, ports and server.
 //!
 //! Inside, `json` reads the file, `compile` turns it into the `program` that `exec` runs.
 

@@ -7,19 +7,21 @@ use rustix::mm::{Advice, madvise};
 use crate::program::{LIMBS, Line};
 
 /// The size of a huge page on most processors.
-/// Fewer lines than fit into one are not put into huge pages.
+/// Memory of fewer bytes is not put into huge pages.
 const HUGE_PAGE: usize = 2 << 20;
 const LIMB_BYTES: usize = size_of::<u64>();
 
-/// Lines whose number does not change.
-/// Each is one of the processor's cache lines: where an allocator puts a vector they straddle two, so that every access
-/// is two.
+/// A fixed number of lines.
 ///
-/// Many of them lie in huge pages where the system has some. Registers are larger than the processor's caches, and what a
-/// packet wants of them was used a whole window ago: finding its pages again took a fifth of the time of storing its values.
+/// Each line is exactly one of the processor's cache lines. With the alignment of a usual vector,
+/// each line would lie in two cache lines, and each access would take two.
+///
+/// Large memory lies in huge pages if the system has some. Registers are larger than the
+/// processor's caches, and a packet uses cells that were last used a whole window ago. The lookup
+/// of their pages took a fifth of the time of storing the values.
 #[derive(Debug)]
 pub(crate) struct Lines {
-    /// The lines, and what lies in front of the first one that is aligned.
+    /// The lines, and unused limbs in front of the first aligned line.
     limbs: Vec<u64>,
     first: usize,
     end: usize,
@@ -44,10 +46,10 @@ impl Lines {
     fn put_into_huge_pages(&mut self) {
         let lines = self.as_flattened_mut();
         let whole = size_of_val(lines) / HUGE_PAGE * HUGE_PAGE;
-        // SAFETY: these bytes are inside the vector, whose lines begin at a page, and the advice changes nothing of their
-        // contents.
+        // SAFETY: these bytes are inside the vector, they begin at a page boundary, and the advice
+        // does not change their contents.
         let advised = unsafe { madvise(lines.as_mut_ptr().cast(), whole, Advice::LinuxHugepage) };
-        // A system that has none gives its usual pages.
+        // A system without huge pages uses its normal pages.
         let _: Result<(), _> = advised;
     }
 }
@@ -76,9 +78,10 @@ impl DerefMut for Lines {
     }
 }
 
-/// Clears lines, and does nothing where there are none:
-/// the C library would store by an empty mask, and to an address without memory that takes a processor as long as
-/// looking up a packet does.
+/// Clears lines, and does nothing if there are none.
+///
+/// For no lines, the C library would do a store with an empty mask. At an address without memory,
+/// such a store takes a processor as long as the lookup of a packet.
 #[inline]
 pub(crate) fn clear(lines: &mut [Line]) {
     if !lines.is_empty() {

@@ -1,17 +1,18 @@
-//! Meters, as P4Runtime has them.
+//! Meters with the semantics of P4Runtime.
 //!
-//! Each rate has a bucket of tokens, one a packet or one a byte. With two rates (RFC 2698, as on BMv2) the meter checks
-//! the peak bucket first. A packet is red if that bucket has too few tokens, and takes no token. A packet is yellow if
-//! only the committed bucket has too few, and takes tokens of the peak bucket. With a single rate (RFC 2697) the meter
-//! checks the committed bucket first, then the excess bucket. Tokens that overflow the committed bucket go to the
-//! excess bucket.
+//! Each rate has a bucket of tokens; a token is a packet or a byte. With two rates (RFC 2698, as on
+//! BMv2) the meter checks the peak bucket first. A packet is red if that bucket has too few tokens,
+//! and takes no token. A packet is yellow if only the committed bucket has too few, and takes
+//! tokens of the peak bucket. With a single rate (RFC 2697) the meter checks the committed bucket
+//! first, then the excess bucket. Tokens that overflow the committed bucket go to the excess
+//! bucket.
 
 use std::time::Instant;
 
 use crate::control::{CounterValue, MeterConfig};
 use crate::program::{MeterKind, MeterUnit};
 
-/// The colours as programs see them.
+/// The numbers of the colours in programs.
 const GREEN: u64 = 0;
 const YELLOW: u64 = 1;
 const RED: u64 = 2;
@@ -20,7 +21,7 @@ const RED: u64 = 2;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Meter {
     buckets: Option<Box<Buckets>>,
-    /// The packets that it has marked, by colour.
+    /// The packets that the meter has marked, by colour.
     marked: [CounterValue; 3],
 }
 
@@ -30,28 +31,29 @@ struct Buckets {
     kind: MeterKind,
     since: Instant,
     committed: Bucket,
-    /// The peak rate's, or the excess burst's.
+    /// The bucket of the peak rate, or of the excess burst.
     other: Bucket,
 }
 
 #[derive(Debug, Clone)]
 struct Bucket {
-    /// Tokens a second.
+    /// Tokens per second.
     rate: u64,
-    /// The most tokens that it holds.
+    /// The maximum number of tokens in the bucket.
     burst: u64,
     tokens: u64,
-    /// Tokens that have come since the meter was configured.
-    /// Counting from there, nothing is lost by rounding.
+    /// Number of tokens that have arrived since the meter was configured.
+    /// It counts from there, so that rounding loses no tokens.
     come: u64,
 }
 
 impl Meter {
-    /// Gives it rates and full buckets; `None`: every packet is green.
+    /// Sets the rates and fills the buckets. Without rates (`None`), the meter marks every packet
+    /// green.
     pub(crate) fn configure(&mut self, kind: MeterKind, config: Option<MeterConfig>) {
         self.buckets = config.map(|config| {
             let other = match kind {
-                // What comes for it comes by way of the committed bucket.
+                // This bucket receives only the tokens that overflow the committed bucket.
                 MeterKind::SingleRate => Bucket::full(0, config.excess_burst),
                 MeterKind::TwoRates | MeterKind::TwoColours => {
                     Bucket::full(config.peak_rate, config.peak_burst)
@@ -67,22 +69,22 @@ impl Meter {
         });
     }
 
-    /// Its rates.
+    /// Returns the meter's rates.
     pub(crate) fn config(&self) -> Option<MeterConfig> {
         self.buckets.as_ref().map(|buckets| buckets.config)
     }
 
-    /// The packets that it has marked green, yellow and red.
+    /// Returns the packets that the meter has marked green, yellow and red.
     pub(crate) fn marked(&self) -> [CounterValue; 3] {
         self.marked
     }
 
-    /// Forgets the packets that it has marked.
+    /// Clears the counts of marked packets.
     pub(crate) fn forget_marked(&mut self) {
         self.marked = Default::default();
     }
 
-    /// Marks a packet of `bytes` bytes.
+    /// Marks a packet of `bytes` bytes, and returns its colour.
     pub(crate) fn mark(&mut self, unit: MeterUnit, bytes: usize) -> u64 {
         let colour = match &mut self.buckets {
             None => GREEN,
@@ -126,7 +128,8 @@ impl Bucket {
         Self { rate, burst, tokens: burst, come: 0 }
     }
 
-    /// Adds what has come since the last time. Returns how much of it there was no room for.
+    /// Adds the tokens that have arrived since the last call. Returns the number of tokens
+    /// that did not fit.
     fn fill(&mut self, micros: u128) -> u64 {
         let come = u64::try_from(micros.saturating_mul(self.rate.into()) / 1_000_000).unwrap_or(u64::MAX);
         let new = come.saturating_sub(self.come);

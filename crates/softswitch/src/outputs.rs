@@ -4,18 +4,18 @@ use std::convert::Infallible;
 
 use tributary_link::Frames;
 
-/// Frames that leave a switch, each with its port. When reused, it allocates no new memory.
+/// Frames that leave a switch, each with its port. A reused collection allocates no new memory.
 #[derive(Debug, Default)]
 pub struct Outputs {
     frames: Frames,
     /// The port of each frame.
     ports: Vec<u16>,
-    /// The port by which the packet came in that each frame comes from.
+    /// For each frame, the port that received the packet from which the frame was made.
     origins: Vec<u16>,
 }
 
 impl Outputs {
-    /// An empty collection.
+    /// Creates an empty collection.
     pub fn new() -> Self {
         Self::default()
     }
@@ -27,17 +27,18 @@ impl Outputs {
         self.origins.clear();
     }
 
-    /// Ports and frames in the order in which they left.
+    /// Returns the ports and frames, in the order in which the frames left.
     pub fn iter(&self) -> impl Iterator<Item = (u16, &[u8])> {
         self.ports.iter().copied().zip(self.frames.iter())
     }
 
-    /// For each frame, the port at which its packet came in, the port at which it left, and the frame.
+    /// Returns for each frame the port at which its packet came in, the port at which it left, and
+    /// the frame.
     pub(crate) fn with_origins(&self) -> impl Iterator<Item = (u16, u16, &[u8])> {
         self.origins.iter().zip(self.iter()).map(|(origin, (port, frame))| (*origin, port, frame))
     }
 
-    /// The frame that left as the `at`-th one, from 0.
+    /// Returns the frame with the index `at`, in the order in which the frames left.
     pub(crate) fn frame(&self, at: usize) -> &[u8] {
         self.frames.get(at).unwrap_or_default()
     }
@@ -52,12 +53,13 @@ impl Outputs {
         self.frames.is_empty()
     }
 
-    /// The total length of all frames in bytes.
+    /// Returns the total length of all frames in bytes.
     pub(crate) fn byte_len(&self) -> usize {
         self.frames.byte_len()
     }
 
-    /// Adds the frame that `write` writes to the beginning of a buffer of `room` bytes;
+    /// Adds the frame that `write` writes to the beginning of a buffer of `room` bytes.
+    ///
     /// `write` returns the frame's length.
     pub(crate) fn add(
         &mut self,

@@ -8,29 +8,29 @@ use crate::exec::{Packet, Requests, State};
 use crate::lines::clear;
 use crate::program::{FieldList, Instance, Line, Program};
 
-/// The most packets that may wait, as on BMv2; further ones are dropped.
+/// The maximum number of packets that may wait, as on BMv2; further ones are dropped.
 const WAITING: usize = 1024;
 
-/// Where a waiting packet continues.
+/// The point at which a waiting packet continues.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum Step {
-    /// At ingress's beginning, resubmitted or recirculated.
+    /// At the beginning of ingress, like `Recirculated`.
     #[default]
     Resubmitted,
     Recirculated,
-    /// At egress's beginning, with the headers of the frame as it came.
+    /// At the beginning of egress, with the headers of the frame as received.
     IngressClone {
         to: Replica,
         limit: usize,
     },
-    /// At egress's beginning, with the headers that it had at egress's end.
+    /// At the beginning of egress, with the headers that the packet had at the end of egress.
     EgressClone {
         to: Replica,
         length: usize,
     },
-    /// Behind ingress: its clones went ahead.
+    /// After ingress. The packet waited because its clones were processed first.
     Forward {
-        /// Lengths with the meaning of the same fields of [`Packet`](crate::exec::Packet).
+        /// Length and limit with the same meaning as in [`Packet`](crate::exec::Packet).
         length: usize,
         limit: usize,
     },
@@ -40,29 +40,29 @@ pub(crate) enum Step {
 #[derive(Debug, Default)]
 pub(crate) struct Pass {
     pub(crate) step: Step,
-    /// The port by which it, or the packet it comes from, came in.
+    /// The port that received the packet, or the packet from which it was copied.
     pub(crate) origin: u16,
-    /// Its number in the packet log.
+    /// The packet's number in the packet log.
     pub(crate) packet: u64,
     pub(crate) frame: Vec<u8>,
     /// The bits that the parser has passed.
     pub(crate) cursor: usize,
-    /// The list of preserved fields.
+    /// Index of the list of preserved fields.
     list: u16,
-    /// Their values; for a packet that keeps its headers all fields'.
+    /// The values of the preserved fields; of all fields if the packet keeps its headers.
     words: Vec<u64>,
     lines: Vec<Line>,
     /// The packet's requests that the switch has not carried out.
     requests: Requests,
 }
 
-/// The waiting packets, first come, first served.
-/// Once as many have waited as ever do, nothing is allocated.
+/// The waiting packets, in the order of their arrival.
+/// It reuses memory, so it allocates nothing after its peak number of packets.
 #[derive(Debug, Default)]
 pub(crate) struct Passes {
     waiting: VecDeque<Pass>,
     spare: Vec<Pass>,
-    /// A frame whose length is looked for.
+    /// A buffer for a frame that is written only to measure its length.
     pub(crate) scratch: Vec<u8>,
 }
 
@@ -73,17 +73,17 @@ impl Passes {
         self.waiting.is_empty()
     }
 
-    /// The next packet. Give it [back](Passes::give_back).
+    /// Takes the next packet. Return it with [`give_back`](Passes::give_back) afterwards.
     pub(crate) fn take(&mut self) -> Option<Pass> {
         self.waiting.pop_front()
     }
 
-    /// Takes back what [`Passes::take`] gave.
+    /// Takes back a packet that [`Passes::take`] returned, to reuse its memory.
     pub(crate) fn give_back(&mut self, pass: Pass) {
         self.spare.push(pass);
     }
 
-    /// Adds a packet that `fill` describes, if there is room. Returns whether there was.
+    /// Adds a packet that `fill` describes. Returns false if too many packets wait.
     pub(crate) fn add(&mut self, fill: impl FnOnce(&mut Pass)) -> bool {
         if self.waiting.len() >= WAITING {
             return false;
@@ -97,7 +97,7 @@ impl Passes {
 }
 
 impl Pass {
-    /// Keeps the values of a list's fields.
+    /// Saves the values of a list's fields.
     pub(crate) fn keep_list(&mut self, program: &Program, state: &State, list: u16) {
         self.list = list;
         self.cursor = 0;
@@ -110,7 +110,7 @@ impl Pass {
         }
     }
 
-    /// Gives the list's fields the values that were kept.
+    /// Restores the saved values of the list's fields.
     pub(crate) fn restore_list(&self, program: &Program, state: &mut State) {
         let list = fields(program, self.list);
         list.words.iter().zip(&self.words).for_each(|(word, value)| state.set(*word, *value));
@@ -122,7 +122,7 @@ impl Pass {
         }
     }
 
-    /// Keeps all fields.
+    /// Saves all fields.
     pub(crate) fn keep_all(&mut self, program: &Program, state: &State, packet: &Packet<'_>) {
         self.cursor = packet.cursor;
         self.requests = state.requests;
@@ -132,7 +132,7 @@ impl Pass {
         self.lines.extend_from_slice(&state.lines[..program.field_lines]);
     }
 
-    /// Keeps the headers, and of the metadata only a list's fields.
+    /// Saves the headers, and only those metadata fields that are in a list.
     pub(crate) fn keep_headers(&mut self, program: &Program, state: &State, packet: &Packet<'_>, list: u16) {
         self.keep_all(program, state, packet);
         self.requests = Requests::default();
@@ -146,7 +146,7 @@ impl Pass {
         }
     }
 
-    /// Gives all fields the values that were kept.
+    /// Restores the saved values of all fields.
     pub(crate) fn restore_all(&self, state: &mut State) {
         state.words[..self.words.len()].copy_from_slice(&self.words);
         state.lines[..self.lines.len()].copy_from_slice(&self.lines);
@@ -159,7 +159,8 @@ fn fields(program: &Program, list: u16) -> &FieldList {
 }
 
 impl Step {
-    /// `instance_type` of a packet at this step, as far as the step decides it.
+    /// Returns the `instance_type` of a packet at this step; `None` if the step does not determine
+    /// it.
     pub(crate) fn instance(self) -> Option<Instance> {
         match self {
             Self::Resubmitted => Some(Instance::Resubmitted),

@@ -1,5 +1,4 @@
-//! The way of a packet through the switch: ingress, its requests at the end of ingress, egress,
-//! and the requests there.
+//! The path of a packet through the switch: ingress, egress, and the requests at the end of each.
 
 use crate::control::Replica;
 use crate::digests::Digests;
@@ -21,7 +20,8 @@ pub(crate) struct Saved {
     lines: Vec<Line>,
 }
 
-/// All that a packet meets on its way. Only if it is `LOGGED` there is code for the packet log.
+/// The parts of the switch that process a packet. The code for the packet log exists only if
+/// `LOGGED` is true.
 pub(crate) struct Path<'a, const LOGGED: bool> {
     pub(crate) program: &'a Program,
     pub(crate) state: &'a mut State,
@@ -30,7 +30,7 @@ pub(crate) struct Path<'a, const LOGGED: bool> {
     pub(crate) passes: &'a mut Passes,
     pub(crate) digests: &'a mut Digests,
     pub(crate) outputs: &'a mut Outputs,
-    /// The port by which it came in.
+    /// The port that received the packet.
     pub(crate) origin: u16,
 }
 
@@ -55,7 +55,7 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
         }
     }
 
-    /// Runs the parser and ingress, and whatever follows at once.
+    /// Runs the parser and ingress, and all following steps that need not wait.
     pub(crate) fn ingress(&mut self, packet: &mut Packet<'_>) {
         let entries = self.program.entries;
         if let Some(clocks) = self.program.standard.clocks {
@@ -75,11 +75,11 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
         }
     }
 
-    /// Carries out a packet's requests in ingress: the clone first, as on BMv2.
+    /// Carries out the requests that a packet made in ingress. The clone comes first, as on BMv2.
     #[cold]
     fn end_ingress(&mut self, packet: &mut Packet<'_>) {
         let Requests { clone, resubmit, recirculate, digest } = self.state.requests;
-        // Only a request to recirculate is still heard behind egress.
+        // Of all requests in ingress, only the request to recirculate still applies after egress.
         self.state.requests = Requests { recirculate, ..Requests::default() };
         let cloned = clone.is_some_and(|(session, list)| self.clone_from_ingress(session, list, packet));
         let (program, state, origin) = (self.program, &*self.state, self.origin);
@@ -112,7 +112,8 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
         }
     }
 
-    /// Returns whether there is such a session.
+    /// Adds the clones that a packet requested in ingress. Returns true if the session
+    /// exists.
     fn clone_from_ingress(&mut self, session: u16, list: u16, packet: &Packet<'_>) -> bool {
         self.log_clone(session);
         let Some(session) = self.replication.session(session) else { return false };
@@ -169,7 +170,7 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
                 self.state.words[..program.field_words].copy_from_slice(&self.saved.words);
                 self.state.lines[..lines].copy_from_slice(&self.saved.lines);
             }
-            // A copy has made no request.
+            // A copy starts without requests.
             self.state.requests = Requests::default();
             self.state.set(program.standard.instance_type, Instance::Replica.into());
             self.egress_to(&mut packet.clone(), *replica);
@@ -218,14 +219,15 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
         self.log(|journal| journal.send(port, length));
     }
 
-    /// Updates checksums, and does what the deparser does before it writes.
+    /// Updates checksums, and runs the deparser's statements.
     #[inline(always)]
     fn update(&mut self, packet: &mut Packet<'_>) {
         self.log(|journal| journal.push(Event::Control { name: "deparser" }));
         self.run(packet, self.program.entries.update);
     }
 
-    /// Carries out a packet's requests in egress, and earlier requests that are due now.
+    /// Carries out the requests that a packet made in egress, and the requests from ingress that
+    /// are due now.
     #[cold]
     fn end_egress(&mut self, packet: &mut Packet<'_>, port: u64) {
         let Requests { clone, recirculate, .. } = std::mem::take(&mut self.state.requests);
@@ -255,7 +257,7 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
         emit(program, state, packet, &mut scratch);
         let length = scratch.len();
         self.passes.scratch = scratch;
-        // Headers stay whole: only payload is cut off.
+        // The limit cuts off only payload, never headers.
         let cut = length.saturating_sub(session.limit()).min(packet.payload().len());
         let frame = &packet.frame[..packet.frame.len() - cut];
         for to in session.replicas.iter().copied() {
@@ -286,10 +288,10 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
             }
             Step::IngressClone { to, limit } => {
                 self.state.reset(program);
-                // The parser sees the port as it saw it before.
+                // The parser must read the same port as in the first pass.
                 self.state.set(standard.ingress_port, self.origin.into());
                 self.run(&mut packet, program.entries.parser);
-                // What the parser wrote to metadata is gone, as on BMv2.
+                // Metadata that the parser has written is cleared, as on BMv2.
                 self.state.reset_metadata(program);
                 pass.restore_list(program, self.state);
                 self.set_instance(pass.step);
@@ -325,7 +327,7 @@ impl Pass {
         self.frame.extend_from_slice(frame);
     }
 
-    /// Keeps the number that the packet has in the packet log.
+    /// Saves the number that the packet has in the packet log.
     fn number(&mut self, state: &State) {
         if let Some(journal) = &state.journal {
             self.packet = journal.packet();
@@ -334,7 +336,7 @@ impl Pass {
 }
 
 impl Step {
-    /// Why a packet continues with this.
+    /// Returns the reason for a pass that begins with this step.
     fn cause(self) -> Cause {
         match self {
             Self::Resubmitted => Cause::Resubmitted,
@@ -346,8 +348,9 @@ impl Step {
     }
 }
 
-/// Writes the frame as it would leave if nothing cut it off: clones and packets that go round
-/// are whole, as on BMv2.
+/// Writes the frame as it would leave without a length limit.
+///
+/// Clones and recirculated packets are whole, as on BMv2.
 fn emit(program: &Program, state: &State, packet: &Packet<'_>, out: &mut Vec<u8>) {
     out.clear();
     out.resize(program.header_bytes + packet.payload().len(), 0);

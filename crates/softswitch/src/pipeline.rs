@@ -12,17 +12,17 @@ use crate::json::Document;
 use crate::packet_log::PacketLog;
 use crate::program::Program;
 
-/// A compiled program; immutable, and shared by all that run or describe it.
+/// A compiled program. It is immutable, and shared by the switches and servers that use it.
 pub struct Pipeline {
     info: P4Info,
     pub(crate) program: Program,
     pub(crate) directory: Directory,
-    /// Where the packets of its switches are logged.
+    /// The packet log of the switches that run this program.
     pub(crate) log: Option<PacketLog>,
 }
 
 impl fmt::Debug for Pipeline {
-    /// Sizes only: a whole program fills many screens.
+    /// Formats only sizes, because a whole program fills many screens.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let program = &self.program;
         f.debug_struct("Pipeline")
@@ -42,11 +42,12 @@ impl Pipeline {
         Self::load_to_log(json, p4info, None)
     }
 
-    /// The same for switches that log what each packet meets, by the names of the P4 source;
-    /// `None`: they do not.
+    /// Loads a program like [`Pipeline::load`], for switches that log the steps of each packet.
+    ///
+    /// The log uses the names of the P4 source. With `None`, the switches log nothing.
     ///
     /// # Errors
-    /// As [`Pipeline::load`].
+    /// The errors of [`Pipeline::load`].
     pub fn load_to_log(
         json: &str,
         p4info: message::P4Info,
@@ -58,7 +59,7 @@ impl Pipeline {
     /// Loads a program with a P4Info in protobuf's text format, as p4c writes it to files.
     ///
     /// # Errors
-    /// As [`Pipeline::load`].
+    /// The errors of [`Pipeline::load`].
     pub fn load_text(json: &str, p4info: &str) -> Result<Self, LoadError> {
         Self::new(json, P4Info::parse(p4info)?, None)
     }
@@ -71,12 +72,12 @@ impl Pipeline {
         Ok(Self { info, program, directory, log })
     }
 
-    /// The P4Info that it was loaded with, as a message.
+    /// Returns the P4Info with which the pipeline was loaded, as a message.
     pub fn p4info(&self) -> &message::P4Info {
         self.info.message()
     }
 
-    /// The P4Info that the pipeline was loaded with.
+    /// Returns the P4Info with which the pipeline was loaded.
     pub fn info(&self) -> &P4Info {
         &self.info
     }

@@ -8,7 +8,7 @@ use crate::control::{CloneSession, MulticastGroup, Replica};
 use crate::error::ControlError;
 use crate::program::DROP_PORT;
 
-/// The highest clone session: programs name them with 15 bits, as on BMv2.
+/// The highest id of a clone session. Programs use 15 bits for it, as on BMv2.
 pub(crate) const LAST_SESSION: u16 = 0x7fff;
 
 /// The multicast groups and clone sessions of a switch.
@@ -20,7 +20,7 @@ pub(crate) struct Replication {
     down: BTreeSet<u16>,
 }
 
-/// A multicast group, and the copies that it makes as the ports are.
+/// A multicast group, and the copies that it makes with the present states of the ports.
 #[derive(Debug, Clone)]
 struct Group {
     written: MulticastGroup,
@@ -41,7 +41,7 @@ impl Group {
         let backups = backups.iter().chain(std::iter::repeat(&none));
         let active = replicas.iter().zip(backups).filter_map(|(replica, backups)| {
             if backups.is_empty() {
-                // What the port does with it is the port's business.
+                // A replica without backups is always used, even if its port is down.
                 return Some(replica);
             }
             std::iter::once(replica).chain(backups).find(|one| !down.contains(&one.port))
@@ -51,7 +51,7 @@ impl Group {
 }
 
 impl Replication {
-    /// The copies to make for a group; none for an unknown group.
+    /// Returns the copies to make for a group; an empty slice for an unknown group.
     #[inline]
     pub(crate) fn replicas(&self, group: u64) -> &[Replica] {
         let group = u16::try_from(group).ok().and_then(|group| self.groups.get(&group));
@@ -82,14 +82,14 @@ impl Replication {
         removed.map(|_| ()).ok_or_else(|| ControlError::NotFound(name(id)))
     }
 
-    /// All groups, by id.
+    /// Returns all groups, by id.
     pub(crate) fn groups(&self) -> Vec<MulticastGroup> {
         let mut groups: Vec<_> = self.groups.values().map(|group| group.written.clone()).collect();
         groups.sort_by_key(|group| group.id);
         groups
     }
 
-    /// Notes whether a port is up: while it is not, backups take the place of replicas.
+    /// Sets the state of a port. While a port is down, backups replace the replicas with this port.
     pub(crate) fn set_port(&mut self, port: u16, up: bool) {
         let news = if up { self.down.remove(&port) } else { self.down.insert(port) };
         if news {
@@ -98,7 +98,7 @@ impl Replication {
         }
     }
 
-    /// A clone session.
+    /// Returns a clone session.
     pub(crate) fn session(&self, id: u16) -> Option<&CloneSession> {
         self.sessions.get(&id)
     }
@@ -127,7 +127,7 @@ impl Replication {
         removed.map(|_| ()).ok_or_else(|| ControlError::NotFound(session_name(id)))
     }
 
-    /// All clone sessions, by id.
+    /// Returns all clone sessions, by id.
     pub(crate) fn sessions(&self) -> Vec<CloneSession> {
         let mut sessions: Vec<_> = self.sessions.values().cloned().collect();
         sessions.sort_by_key(|session| session.id);

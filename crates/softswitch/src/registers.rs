@@ -1,14 +1,15 @@
 //! Register arrays.
 //!
-//! A program that keeps more for a packet than a cell holds has several wide arrays of one size, and accesses them with
-//! one index. So the cells that have an index in common lie one behind the other, in the arrays' order. In memory of
-//! its own each array would have its cell on another page. The processor would have to find each page, and could not
-//! predict the next one: that took a quarter of the time in which our program adds 2,048 values.
+//! A program that keeps more data for a packet than a cell holds has several wide arrays of one
+//! size, and accesses them with one index. So the cells with the same index are adjacent in memory,
+//! in the order of the arrays. If each array had separate memory, each cell would be on another
+//! page. The processor would have to find each page, and could not predict the next one. That took
+//! a quarter of the time in which the project's program adds 2,048 values.
 
 use crate::lines::Lines;
 use crate::program::{Line, RegisterProgram};
 
-/// The register arrays of a program, by their index in it.
+/// The register arrays of a program, by their index in the program.
 #[derive(Debug)]
 pub(crate) struct Registers {
     arrays: Vec<Array>,
@@ -20,20 +21,20 @@ pub(crate) struct Registers {
 enum Array {
     /// Cells of up to 64 bits.
     Words(Vec<u64>),
-    /// Cells of `count` lines, in each row of a block from line `first` on.
+    /// Cells of `count` lines, from line `first` on in each row of a block.
     Lines { block: usize, first: usize, count: usize },
 }
 
-/// The wide arrays of one size: a row for each index, with the cells of all of them.
+/// The wide arrays of one size. A row has the cells of all these arrays with one index.
 #[derive(Debug)]
 struct Block {
     rows: usize,
-    /// The lines of a row.
+    /// Number of lines in a row.
     width: usize,
     lines: Lines,
 }
 
-/// The contents of one array, as they once were.
+/// A copy of the contents of one array.
 #[derive(Debug)]
 pub(crate) enum Contents {
     Words(Vec<u64>),
@@ -41,7 +42,7 @@ pub(crate) enum Contents {
 }
 
 impl Registers {
-    /// The arrays, all zeros.
+    /// Creates the arrays, filled with zeros.
     pub(crate) fn new(programs: &[RegisterProgram]) -> Self {
         let mut blocks = Vec::<Block>::new();
         let arrays = programs.iter().map(|program| match program.lines {
@@ -82,7 +83,7 @@ impl Registers {
         }
     }
 
-    /// A cell of a narrow array.
+    /// Returns a cell of a narrow array.
     #[inline(always)]
     pub(crate) fn word(&self, array: usize, index: u64) -> Option<u64> {
         match &self.arrays[array] {
@@ -101,7 +102,7 @@ impl Registers {
         }
     }
 
-    /// A cell of a wide array.
+    /// Returns a cell of a wide array.
     pub(crate) fn lines(&self, array: usize, index: u64) -> Option<&[Line]> {
         let Array::Lines { block, first, count } = self.arrays[array] else { return None };
         let block = &self.blocks[block];
@@ -109,13 +110,15 @@ impl Registers {
         block.lines.get(first..first.checked_add(count)?)
     }
 
-    /// A cell of a wide array, mutable.
+    /// Returns a cell of a wide array, for changes.
     fn lines_mut(&mut self, array: usize, index: u64) -> Option<&mut [Line]> {
         self.neighbours_mut(array, 0, index)
     }
 
-    /// A cell of a wide array, followed by the same cell of the `more` arrays behind it. Each array must be
-    /// [next](RegisterProgram::is_next_to) to its predecessor.
+    /// Returns a cell of a wide array, followed by the cells with the same index of the next `more`
+    /// arrays.
+    ///
+    /// Each array must be [next](RegisterProgram::is_next_to) to its predecessor.
     #[inline(always)]
     pub(crate) fn neighbours_mut(&mut self, array: usize, more: usize, index: u64) -> Option<&mut [Line]> {
         let Array::Lines { block, first, .. } = self.arrays[array] else { return None };
@@ -125,7 +128,7 @@ impl Registers {
         block.lines.get_mut(row.checked_add(first)?..row.checked_add(last)?.checked_add(count)?)
     }
 
-    /// A copy of an array.
+    /// Returns a copy of an array.
     pub(crate) fn contents(&self, array: usize) -> Contents {
         match &self.arrays[array] {
             Array::Words(words) => Contents::Words(words.clone()),
@@ -136,7 +139,7 @@ impl Registers {
         }
     }
 
-    /// Makes an array what it was when it was copied.
+    /// Restores an array from a copy of its contents.
     pub(crate) fn put_back(&mut self, array: usize, contents: Contents) {
         match (&mut self.arrays[array], contents) {
             (Array::Words(words), Contents::Words(kept)) => *words = kept,
@@ -148,7 +151,7 @@ impl Registers {
                     }
                 }
             }
-            // An array stays as wide as it is.
+            // This case does not occur, because the width of an array never changes.
             _ => {}
         }
     }
@@ -161,7 +164,7 @@ mod tests {
     use super::*;
     use crate::program::LIMBS;
 
-    /// Sizes and widths of arrays.
+    /// Generates sizes and widths of arrays.
     fn programs() -> impl Strategy<Value = Vec<RegisterProgram>> {
         prop::collection::vec((0_usize..4, 0_usize..4), 1..8).prop_map(|programs| {
             programs.into_iter().map(|(size, lines)| RegisterProgram { size, lines }).collect()

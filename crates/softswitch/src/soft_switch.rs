@@ -12,30 +12,34 @@ use crate::server::{Loaded, RunningServer};
 
 /// The default P4Runtime device id, as with simple_switch_grpc.
 const DEVICE_ID: u64 = 0;
-/// The port to the controller in our program: `CPU_PORT` in `p4/include/constants.p4`, as
-/// `tests/cpu_port.rs` checks.
+/// The port to the controller in the project's program: `CPU_PORT` in `p4/include/constants.p4`.
+///
+/// The test `tests/cpu_port.rs` compares the two.
 pub const CPU_PORT: u16 = 510;
 
 /// The configuration of a switch.
 pub struct SwitchConfig {
-    /// Name, for logs.
+    /// The switch's name, for logs.
     pub name: String,
-    /// The device id of its P4Runtime server.
+    /// The device id of the P4Runtime server.
     pub device_id: u64,
-    /// Where its P4Runtime server listens; port 0: any free one.
+    /// The address of the P4Runtime server; port 0 means any free port.
     pub listen: SocketAddr,
-    /// Its ports by their number in the program.
+    /// The switch's ports by their number in the program.
     pub ports: Vec<(u16, Box<dyn FramePort>)>,
     /// The program's port to the controller.
     pub cpu_port: u16,
-    /// The program that it runs from the start; without one it waits for a controller to give it one.
+    /// The program that the switch runs from the start. Without one, it waits until a controller
+    /// sets a program.
     pub loaded: Option<Loaded>,
-    /// The packet log; for a program that is loaded already, pass it to [`Loaded::to_log`] as well.
+    /// The packet log. If the program is loaded already, pass the log to [`Loaded::to_log`] as
+    /// well.
     pub log: Option<PacketLog>,
 }
 
 impl SwitchConfig {
-    /// The configuration of a switch with device id 0 and the CPU port of our program.
+    /// Returns the configuration of a switch with device id 0 and the CPU port of the project's
+    /// program.
     pub fn new(name: &str, listen: SocketAddr, ports: Vec<(u16, Box<dyn FramePort>)>) -> Self {
         Self {
             name: name.to_owned(),
@@ -91,17 +95,17 @@ impl SoftSwitch {
         Ok(Self { server, engine })
     }
 
-    /// Where its P4Runtime server listens.
+    /// Returns the address of the P4Runtime server.
     pub fn p4runtime_addr(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// The switch itself, bypassing its server.
+    /// Returns the handle on the switch itself, which bypasses the server.
     pub fn control(&self) -> &Control {
         self.engine.control()
     }
 
-    /// Ends the server, after the requests under way, and then the switch.
+    /// Ends the server after the pending requests, and then the switch.
     ///
     /// # Errors
     /// [`SwitchError::Panicked`].

@@ -16,7 +16,7 @@ use crate::program::DROP_PORT;
 /// Passes of waiting packets that the switch runs before it polls for other frames.
 const PASSES_AT_ONCE: usize = 64;
 
-/// A switch without ports: it processes frames, and the control plane reads and changes it (see
+/// A switch without ports. It processes frames, and the control plane accesses it (see
 /// [`control`](crate::control)).
 #[derive(Debug)]
 pub struct Switch {
@@ -31,7 +31,8 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// A switch that runs `pipeline`, its tables filled with the program's entries, the rest empty.
+    /// Creates a switch that runs `pipeline`. Its tables have the program's entries, and all other
+    /// state is empty.
     pub fn new(pipeline: Arc<Pipeline>) -> Self {
         let mut state = State::new(&pipeline.program);
         state.journal = pipeline.log.clone().map(|log| Box::new(Journal::new(log)));
@@ -47,16 +48,19 @@ impl Switch {
         }
     }
 
-    /// The program it runs.
+    /// Returns the program that the switch runs.
     pub fn pipeline(&self) -> &Arc<Pipeline> {
         &self.pipeline
     }
 
-    /// Processes a frame that comes in at `port` (up to 510; frames of other ports are ignored), and adds
-    /// the frames that leave to `outputs`. Once `outputs` has held the frames of a few packets, nothing is allocated.
+    /// Processes a frame that comes in at `port`, and adds the frames that leave to `outputs`.
     ///
-    /// A packet may request further passes: clones, and to begin ingress again. Those that are still
-    /// [waiting](Switch::is_waiting) after some of them continue with [`Switch::go_on`], or with the next frames.
+    /// A frame of a port above 510 is ignored. Once `outputs` has held the frames of a few packets,
+    /// nothing is allocated.
+    ///
+    /// A packet may request further passes, for clones or to begin ingress again. This call runs
+    /// some of them. Packets that are still [waiting](Switch::is_waiting) continue with
+    /// [`Switch::go_on`], or with the next frames.
     pub fn process(&mut self, port: u16, frame: &[u8], outputs: &mut Outputs) {
         if u64::from(port) >= DROP_PORT {
             return;
@@ -95,8 +99,8 @@ impl Switch {
     }
 
     /// Processes some of the packets that wait for another pass.
-    /// A packet that requests another pass each time never ends. So the passes at once (here) and the waiting packets
-    /// have limits.
+    /// A packet that requests another pass each time never ends. So the number of passes in this
+    /// call and the number of waiting packets have limits.
     pub fn go_on(&mut self, outputs: &mut Outputs) {
         for _ in 0..PASSES_AT_ONCE {
             let Some(pass) = self.passes.take() else { break };

@@ -1,28 +1,28 @@
-//! Values of types with `@p4runtime_translation`: controllers see them
-//! otherwise than packets carry them.
+//! Values of types with `@p4runtime_translation`, which have different forms for controllers and in
+//! packets.
 //!
-//! What a translation means is agreed on outside of P4Runtime; here both sides have the same number. A controller's bit
-//! string may be wider or narrower than the packet's, and the number has to fit into both; a controller's string is the
-//! number in decimal.
+//! P4Runtime does not define the meaning of a translation. In this switch, both forms are the same
+//! number. A controller's bit string may be wider or narrower than the packet's field, and the
+//! number must fit into both. A controller's text is the number in decimal.
 
 use std::borrow::Cow;
 
 use tributary_p4runtime::canonical;
 
-/// Form in which a controller sees a value.
+/// The form of a value for controllers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Translation {
-    /// The bytes that packets carry.
+    /// The same bytes as in packets.
     #[default]
     None,
-    /// As a bit string of this width.
+    /// A bit string of this width.
     Bits(u32),
-    /// As a decimal number, in text.
+    /// A decimal number, as text.
     Text,
 }
 
 impl Translation {
-    /// A controller's value as packets carry it, in `bits` bits: canonical bytes.
+    /// Converts a controller's value to the canonical bytes of a packet's field of `bits` bits.
     ///
     /// # Errors
     /// The text describes the fault of the value.
@@ -47,11 +47,11 @@ impl Translation {
         }
     }
 
-    /// Canonical bytes that a packet carries, as a controller sees them.
+    /// Converts the canonical bytes of a packet's field to the controller's form.
     pub(crate) fn encode(self, value: Vec<u8>) -> Vec<u8> {
         match self {
             Self::None | Self::Bits(_) => value,
-            // As text only widths that a number has room for are let in.
+            // Text is allowed only for fields of at most 128 bits, so the number fits.
             Self::Text => {
                 canonical::decode(&value, u128::BITS).map_or(value, |number| number.to_string().into())
             }

@@ -1,7 +1,7 @@
-//! Value sets: values that the control plane gives and that parsers compare their keys with.
+//! Value sets: values from the control plane, with which parsers compare their keys.
 //!
-//! A parser's key is one number, each of its fields padded to bytes, the last one lowest. A set's member has a test for
-//! each field.
+//! A parser's key is one number. Each of its fields is padded to bytes, and the last field is the
+//! lowest. A member of a set has a test for each field.
 
 use crate::program::{MatchKind, Pattern, ValueSetProgram};
 
@@ -9,23 +9,23 @@ use crate::program::{MatchKind, Pattern, ValueSetProgram};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ValueSet {
     members: Vec<Pattern>,
-    /// The words of a member.
+    /// The position of each word of a member in the key.
     places: Vec<Place>,
 }
 
-/// Where a word of a member is in the key.
+/// The position of one word of a member in the key.
 #[derive(Debug, Clone)]
 struct Place {
-    /// The bits behind it.
+    /// Number of bits behind the word.
     shift: u32,
-    /// A mask of its width.
+    /// A mask of the word's width.
     ones: u64,
-    /// True if the member has the lowest and the highest value.
+    /// True if the member has the lowest and the highest value of a range.
     range: bool,
 }
 
 impl ValueSet {
-    /// An empty set.
+    /// Creates an empty set.
     pub(crate) fn new(program: &ValueSetProgram) -> Self {
         let mut behind: u32 = program.fields.iter().map(|field| field.bits.next_multiple_of(8)).sum();
         let places = program.fields.iter().flat_map(|field| {

@@ -1,4 +1,4 @@
-//! The switch's constant for the controller's port equals the program's.
+//! Checks that the switch's constant for the controller's port is equal to the program's.
 
 use tributary_softswitch::SwitchConfig;
 use tributary_wire::constants::CPU_PORT;

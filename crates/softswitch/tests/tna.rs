@@ -1,4 +1,4 @@
-//! The suite again, with the program for Tofino as `p4/shim` adapts it to v1model.
+//! Runs the suite again, with the program for Tofino as `p4/shim` adapts it to v1model.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,7 +10,7 @@ mod bmv2 {
     pub(crate) mod tables;
     pub(crate) mod traffic;
 }
-/// Tofino's controls behind the shim, in place of v1model's: the same tests apply to them.
+/// Tofino's controls behind the shim, in place of v1model's. The same tests apply to them.
 mod program {
     use tributary_wire::SliceWidth;
 

@@ -1,4 +1,4 @@
-//! Action calls and packet headers' fields, converted between names and messages.
+//! Conversion of action calls and packet header fields between names and messages.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,7 +18,7 @@ pub struct ActionCall {
 }
 
 impl ActionCall {
-    /// An action without parameters.
+    /// Creates a call of an action without parameters.
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), parameters: BTreeMap::new() }
     }
@@ -69,7 +69,7 @@ pub(super) fn decode(
     Ok(ActionCall { name: action.name.alias.clone(), parameters })
 }
 
-/// Ids and bytes of named values: each field exactly once, and no others.
+/// Converts named values to ids and bytes. The values must have each of the `fields` exactly once.
 pub(super) fn encode_fields(
     place: &str,
     fields: &[Field],
@@ -89,7 +89,8 @@ pub(super) fn encode_fields(
         .collect()
 }
 
-/// Names and numbers of received values: each field exactly once, and no others.
+/// Converts received ids and bytes to named values. The values must have each of the `fields`
+/// exactly once.
 pub(super) fn decode_fields<'a>(
     place: &str,
     fields: &[Field],
@@ -120,7 +121,7 @@ fn wrong(place: &str, field: &Field, reason: canonical::ByteStringError) -> Entr
     EntryError::Value { place: place.to_owned(), field: field.name.clone(), reason }
 }
 
-/// Checks that a table may use an action in this place.
+/// Checks that a table may use an action in its entries, or as its default if `default` is true.
 fn check_scope(table: &Table, action: &str, id: u32, default: bool) -> Result<(), EntryError> {
     let scope = table.actions.iter().find(|one| one.id == id).map(|one| one.scope);
     let reason = match (scope, default) {

@@ -1,29 +1,29 @@
-//! Cells of indexed counters by name.
+//! The cells of indexed counters, by name.
 
 use super::EntryError;
 use crate::p4::v1 as message;
 use crate::p4info::{Counter, P4Info};
 
-/// One cell of an indexed counter, and what it has counted.
+/// One cell of an indexed counter, with its counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CounterCell {
     /// The counter's alias.
     pub counter: String,
     /// The index of the cell.
     pub index: u64,
-    /// Packets counted; 0 if it counts bytes only.
+    /// Number of packets; 0 if the counter counts only bytes.
     pub packets: u64,
-    /// Bytes counted; 0 if it counts packets only.
+    /// Number of bytes; 0 if the counter counts only packets.
     pub bytes: u64,
 }
 
 impl CounterCell {
-    /// A cell with counts of 0: writing it clears the counter.
+    /// Creates a cell with counts of 0. Writing it clears the counter's cell.
     pub fn zero(counter: &str, index: u64) -> Self {
         Self { counter: counter.to_owned(), index, packets: 0, bytes: 0 }
     }
 
-    /// The message; an error names what does not fit the P4Info.
+    /// Converts the cell to a message. An error names the part that does not fit the P4Info.
     pub fn to_proto(&self, p4info: &P4Info) -> Result<message::CounterEntry, EntryError> {
         let counter = find(p4info, &self.counter)?;
         let index = check_index(counter, self.index.into())?;
@@ -34,7 +34,7 @@ impl CounterCell {
         Ok(message::CounterEntry { counter_id: counter.name.id, index: Some(index), data: Some(data) })
     }
 
-    /// The cell in a message.
+    /// Converts a message to a cell.
     pub fn from_proto(p4info: &P4Info, message: &message::CounterEntry) -> Result<Self, EntryError> {
         let id = message.counter_id;
         let counter = p4info.counter_by_id(id).ok_or(EntryError::UnknownId { kind: "counter", id })?;
@@ -52,7 +52,7 @@ impl CounterCell {
     }
 }
 
-/// The counter with this name.
+/// Returns the counter with this name.
 pub(super) fn find<'a>(p4info: &'a P4Info, name: &str) -> Result<&'a Counter, EntryError> {
     p4info.counter(name).ok_or_else(|| EntryError::UnknownName { kind: "counter", name: name.to_owned() })
 }

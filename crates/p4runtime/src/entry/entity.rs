@@ -1,4 +1,4 @@
-//! Entities that can be written to a switch and read from it, and queries for them.
+//! The entities that a controller can write to a switch and read from it, and queries for them.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub enum Entity {
 }
 
 impl Entity {
-    /// The message; an error names what does not fit the P4Info.
+    /// Converts the entity to a message. An error names the part that does not fit the P4Info.
     pub fn to_proto(&self, p4info: &P4Info) -> Result<message::Entity, EntryError> {
         Ok(wrap(match self {
             Self::Table(entry) => entity::Entity::TableEntry(entry.to_proto(p4info)?),
@@ -28,7 +28,7 @@ impl Entity {
         }))
     }
 
-    /// The entity in a message.
+    /// Converts a message to an entity.
     pub fn from_proto(p4info: &P4Info, message: &message::Entity) -> Result<Self, EntryError> {
         let unsupported = |what| Err(EntryError::Unsupported { place: "an entity".to_owned(), what });
         match &message.entity {
@@ -47,17 +47,17 @@ impl Entity {
         }
     }
 
-    /// The update that inserts this entity.
+    /// Returns the update that inserts this entity.
     pub fn insert(&self, p4info: &P4Info) -> Result<message::Update, EntryError> {
         self.update(p4info, update::Type::Insert)
     }
 
-    /// The update that replaces the entity with the same key by this entity.
+    /// Returns the update that replaces the switch's entity of this key with this entity.
     pub fn modify(&self, p4info: &P4Info) -> Result<message::Update, EntryError> {
         self.update(p4info, update::Type::Modify)
     }
 
-    /// The update that deletes the entity with this key.
+    /// Returns the update that deletes the switch's entity of this key.
     pub fn delete(&self, p4info: &P4Info) -> Result<message::Update, EntryError> {
         self.update(p4info, update::Type::Delete)
     }
@@ -100,7 +100,7 @@ impl fmt::Display for Entity {
     }
 }
 
-/// A pattern for reading, which covers one or many entities.
+/// A query for a read. It covers one or many entities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Query {
     /// Every entry of every table, without default actions.
@@ -109,7 +109,7 @@ pub enum Query {
     Table(String),
     /// The default action of every table.
     AllDefaults,
-    /// This one entry, or default action.
+    /// The table entry with this key, or a default action.
     Entry(TableEntry),
     /// Every cell of every indexed counter.
     AllCounters,
@@ -124,7 +124,7 @@ pub enum Query {
 }
 
 impl Query {
-    /// The message; an error names what does not fit the P4Info.
+    /// Converts the query to a message. An error names the part that does not fit the P4Info.
     pub fn to_proto(&self, p4info: &P4Info) -> Result<message::Entity, EntryError> {
         use entity::Entity::{CounterEntry as Counter, TableEntry as Table};
         let group =
@@ -164,7 +164,7 @@ fn group_entity(group: message::MulticastGroupEntry) -> entity::Entity {
     })
 }
 
-/// The name of this kind of entity, as text for users.
+/// Returns the name of this kind of entity, as text for users.
 pub fn kind(entity: Option<&entity::Entity>) -> &'static str {
     use entity::Entity as E;
     match entity {

@@ -3,7 +3,7 @@ use thiserror::Error;
 use crate::canonical::ByteStringError;
 use crate::p4info::MatchType;
 
-/// Why an entry does not fit the P4Info: the program and the control plane disagree.
+/// The reason why an entry does not fit the P4Info. The program and the control plane disagree.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EntryError {
     /// The P4Info has no object of this name.
@@ -27,10 +27,10 @@ pub enum EntryError {
     UnknownField {
         /// The table, action or header.
         place: String,
-        /// The name, or the id, given.
+        /// The field's name or id in the entry.
         field: String,
     },
-    /// A required field was not given a value.
+    /// A required field has no value.
     #[error("{place} needs a value for {field}")]
     MissingField {
         /// The table, action or header.
@@ -38,7 +38,7 @@ pub enum EntryError {
         /// The field.
         field: String,
     },
-    /// A field was given twice.
+    /// A field has two values.
     #[error("{place} has {field} twice")]
     Repeated {
         /// The table, action, header or group.
@@ -68,8 +68,9 @@ pub enum EntryError {
         /// The problem with the number.
         reason: ByteStringError,
     },
-    /// A prefix, mask or range contradicts its value or itself, or matches anything: in that case
-    /// leave the field out.
+    /// A prefix, mask or range is inconsistent, or it matches every value.
+    ///
+    /// In the second case, leave the field out of the key.
     #[error("{place}.{field}: {reason}")]
     Pattern {
         /// The table.
@@ -79,7 +80,8 @@ pub enum EntryError {
         /// The problem with the match.
         reason: &'static str,
     },
-    /// A priority in a table whose entries can't overlap, or none in one where they can.
+    /// The entry has a priority although the table's entries cannot overlap, or has none although
+    /// they can.
     #[error("{place}: priority {priority} {reason}")]
     Priority {
         /// The table.
@@ -89,14 +91,14 @@ pub enum EntryError {
         /// The problem with the priority.
         reason: &'static str,
     },
-    /// The action may not be used here.
+    /// The table may not use the action in this place.
     #[error("{place} can't have the action {action} {reason}")]
     Action {
         /// The table.
         place: String,
         /// The action.
         action: String,
-        /// Why not.
+        /// The reason why the table may not use it.
         reason: &'static str,
     },
     /// The entry uses something that this library does not support by name.

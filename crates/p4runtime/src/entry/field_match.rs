@@ -1,34 +1,37 @@
-//! The match of one field of a key.
+//! The condition of a table entry on one field of its key.
 
 use std::fmt;
 
-/// The match of one field of a key. A key omits a field that may have any value.
+/// The condition of a table entry on one field of its key. A key omits a field that may have any
+/// value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Match {
-    /// Exactly this.
+    /// The field must be equal to this value.
     Exact(u128),
-    /// The first `prefix` bits must equal those of the value; the value's other bits are 0.
+    /// The first `prefix` bits of the field must be equal to the first bits of the value; the other
+    /// bits of the value are 0.
     Lpm {
-        /// The bits.
+        /// The value to compare with.
         value: u128,
-        /// Number of bits that count; at least 1.
+        /// Number of bits to compare; at least 1.
         prefix: u32,
     },
-    /// The bits that are set in the mask must equal those of the value; the value's other bits are 0.
+    /// The bits that are set in the mask must be equal in the field and the value; the other bits
+    /// of the value are 0.
     Ternary {
-        /// The bits.
+        /// The value to compare with.
         value: u128,
-        /// Which bits count; not 0.
+        /// The bits to compare; not 0.
         mask: u128,
     },
-    /// From `low` to `high`, both included.
+    /// The field must be between `low` and `high`, both included.
     Range {
-        /// The smallest.
+        /// The smallest value that matches.
         low: u128,
-        /// The largest.
+        /// The largest value that matches.
         high: u128,
     },
-    /// Exactly this, in a field that other entries may leave out.
+    /// The field must be equal to this value. Other entries of the table may omit the field.
     Optional(u128),
 }
 

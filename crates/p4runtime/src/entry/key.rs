@@ -1,4 +1,4 @@
-//! The key of a table entry, converted between names and messages.
+//! Conversion of a table entry's key between names and messages.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub(super) fn decode(
     }
 }
 
-/// The field that a value belongs to, for checks and errors.
+/// The field of a key to which a value belongs, for checks and errors.
 #[derive(Clone, Copy)]
 struct KeyField<'a> {
     table: &'a Table,
@@ -79,8 +79,8 @@ impl KeyField<'_> {
         EntryError::Value { place: self.table.name.alias.clone(), field: self.field.name.clone(), reason }
     }
 
-    /// Checks that the pattern is of the field's kind, does not contradict itself, and does
-    /// not match everything.
+    /// Checks that the pattern has the field's kind of match, is consistent, and does not match
+    /// every value.
     fn check(self, pattern: Match) -> Result<(), EntryError> {
         let width = self.field.width;
         let (kind, given) = match pattern {
@@ -111,7 +111,7 @@ impl KeyField<'_> {
     }
 }
 
-/// A number with this many low bits set.
+/// Returns a number whose lowest `bits` bits are set.
 fn below(bits: u32) -> u128 {
     canonical::all_ones(bits)
 }

@@ -1,8 +1,8 @@
-//! Table entries, counters, multicast groups and packets by name, and their conversion
-//! to messages and back.
+//! Table entries, counters, multicast groups and packets by name, and their conversion to messages
+//! and back.
 //!
-//! Everything is checked against the [P4Info](crate::p4info::P4Info) in both directions, and errors name the table,
-//! action or counter and the field.
+//! The conversion checks everything against the [P4Info](crate::p4info::P4Info) in both directions.
+//! Errors name the table, action or counter and the field.
 
 mod action;
 mod counter;

@@ -6,10 +6,11 @@ use super::EntryError;
 use crate::canonical;
 use crate::p4::v1::{self as message, replica::PortKind};
 
-/// The largest id that P4Runtime leaves to controllers; BMv2 uses higher ones for clone sessions.
+/// The largest id that P4Runtime leaves to controllers. BMv2 uses higher ids for clone sessions.
 pub const LAST_GROUP: u32 = (1 << 15) - 1;
 
-/// One copy: its port, and the instance by which the egress pipeline sees it.
+/// One copy of the packet: its egress port, and an instance number that the egress pipeline can
+/// read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Replica {
     /// The egress port.
@@ -21,24 +22,25 @@ pub struct Replica {
 /// A multicast group.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MulticastGroup {
-    /// 1 to [`LAST_GROUP`].
+    /// The group's id, from 1 to [`LAST_GROUP`].
     pub id: u32,
-    /// The copies.
+    /// The copies that the group makes.
     pub replicas: BTreeSet<Replica>,
 }
 
 impl MulticastGroup {
-    /// One copy out of each of these ports, with instance 0.
+    /// Creates a group that sends one copy, with instance 0, out of each of these ports.
     pub fn to_ports(id: u32, ports: impl IntoIterator<Item = u32>) -> Self {
         Self { id, replicas: ports.into_iter().map(|port| Replica { port, instance: 0 }).collect() }
     }
 
-    /// The message; an error if the id is not one that P4Runtime leaves to controllers.
+    /// Converts the group to a message, or returns an error if P4Runtime does not leave the id to
+    /// controllers.
     pub fn to_proto(&self) -> Result<message::MulticastGroupEntry, EntryError> {
         let group = message::MulticastGroupEntry { multicast_group_id: self.id, ..Default::default() };
         check_id(self.id)?;
-        // The older form of the port: many switches in use know only that one, and PI refuses port 0 in the newer
-        // one.
+        // This is the older form of the port. Many switches in use know only this form, and PI
+        // refuses port 0 in the newer one.
         let replicas = self.replicas.iter().map(|&Replica { port, instance }| message::Replica {
             instance,
             port_kind: Some(PortKind::EgressPort(port)),
@@ -47,7 +49,7 @@ impl MulticastGroup {
         Ok(message::MulticastGroupEntry { replicas: replicas.collect(), ..group })
     }
 
-    /// The group in a message.
+    /// Converts a message to a group.
     pub fn from_proto(message: &message::MulticastGroupEntry) -> Result<Self, EntryError> {
         let id = message.multicast_group_id;
         check_id(id)?;
@@ -87,7 +89,7 @@ fn port_of(group: u32, replica: &message::Replica) -> Result<u32, EntryError> {
     match &replica.port_kind {
         Some(PortKind::EgressPort(port)) => Ok(*port),
         Some(PortKind::Port(bytes)) => canonical::decode(bytes, u32::BITS)
-            // Fits: the width was checked.
+            // The port fits, because its width was checked.
             .map(|port| u32::try_from(port).unwrap_or(u32::MAX))
             .map_err(|reason| EntryError::Value { place: place(group), field: field(), reason }),
         None => Err(EntryError::MissingField { place: place(group), field: field() }),

@@ -10,14 +10,14 @@ use crate::p4info::{ControllerHeader, P4Info};
 /// `packet_out` header.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ControllerPacket {
-    /// The packet, from the Ethernet header on.
+    /// The bytes of the packet, from the Ethernet header on.
     pub payload: Vec<u8>,
     /// Values by field name.
     pub fields: BTreeMap<String, u128>,
 }
 
 impl ControllerPacket {
-    /// A packet without header fields.
+    /// Creates a packet without header fields.
     pub fn new(payload: impl Into<Vec<u8>>) -> Self {
         Self { payload: payload.into(), fields: BTreeMap::new() }
     }
@@ -29,7 +29,8 @@ impl ControllerPacket {
         self
     }
 
-    /// The message for sending it. Padding fields, called `pad` or `_pad`, may be left out.
+    /// Converts the packet to a message to the switch. Padding fields, called `pad` or `_pad`, may
+    /// be left out.
     pub fn to_packet_out(&self, p4info: &P4Info) -> Result<message::PacketOut, EntryError> {
         let header = header(p4info.packet_out(), "packet_out")?;
         let mut fields = self.fields.clone();
@@ -44,7 +45,7 @@ impl ControllerPacket {
         Ok(message::PacketOut { payload: self.payload.clone(), metadata })
     }
 
-    /// The packet in a message.
+    /// Converts a message from the switch to a packet.
     pub fn from_packet_in(p4info: &P4Info, message: message::PacketIn) -> Result<Self, EntryError> {
         let header = header(p4info.packet_in(), "packet_in")?;
         let values = message.metadata.iter().map(|one| (one.metadata_id, one.value.as_slice()));

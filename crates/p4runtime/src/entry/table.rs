@@ -10,8 +10,9 @@ use crate::p4info::{P4Info, Table};
 
 /// An entry of a table, or its default action.
 ///
-/// Entries compare by content, whatever the order in which fields were given. [`TableEntry::from_proto`] returns
-/// entries with aliases, so use aliases in your own entries, too, to compare them.
+/// Two entries are equal if their contents are equal; the order of their fields does not matter.
+/// [`TableEntry::from_proto`] returns entries with aliases. To compare them with your own entries,
+/// use aliases there, too.
 ///
 /// ```
 /// # use tributary_p4runtime::entry::{ActionCall, TableEntry};
@@ -25,7 +26,7 @@ pub struct TableEntry {
     pub table: String,
     /// Matches by field name.
     pub key: BTreeMap<String, Match>,
-    /// A larger priority wins; 0 in tables whose entries can't overlap.
+    /// The entry's priority. The larger one wins; it is 0 in tables whose entries cannot overlap.
     pub priority: i32,
     /// The action for packets that match. `None` in a deletion or a query, or to reset a default action.
     pub action: Option<ActionCall>,
@@ -34,24 +35,24 @@ pub struct TableEntry {
 }
 
 impl TableEntry {
-    /// An entry with an empty key and no action.
+    /// Creates an entry with an empty key and no action.
     pub fn new(table: &str) -> Self {
         Self { table: table.to_owned(), ..Self::default() }
     }
 
-    /// Creates the default entry of a table, still without an action.
+    /// Creates the default entry of a table, without an action.
     pub fn default_of(table: &str) -> Self {
         Self { default: true, ..Self::new(table) }
     }
 
-    /// Adds a field of the key.
+    /// Adds a field to the key.
     #[must_use]
     pub fn matching(mut self, field: &str, pattern: Match) -> Self {
         self.key.insert(field.to_owned(), pattern);
         self
     }
 
-    /// Adds a field of the key that must match exactly.
+    /// Adds a field to the key, which must match exactly.
     #[must_use]
     pub fn exact(self, field: &str, value: impl Into<u128>) -> Self {
         self.matching(field, Match::Exact(value.into()))
@@ -64,13 +65,15 @@ impl TableEntry {
         self
     }
 
-    /// The entry without its action: identifies an entry, as a deletion needs it.
+    /// Returns the entry without its action. A deletion needs only this part.
     #[must_use]
     pub fn place(&self) -> Self {
         Self { action: None, ..self.clone() }
     }
 
-    /// The message, with ids and canonical byte strings; an error names what does not fit the P4Info.
+    /// Converts the entry to a message with ids and canonical byte strings.
+    ///
+    /// An error names the part that does not fit the P4Info.
     pub fn to_proto(&self, p4info: &P4Info) -> Result<message::TableEntry, EntryError> {
         let table = p4info
             .table(&self.table)
@@ -90,7 +93,7 @@ impl TableEntry {
         })
     }
 
-    /// The entry in a message.
+    /// Converts a message to an entry.
     pub fn from_proto(p4info: &P4Info, message: &message::TableEntry) -> Result<Self, EntryError> {
         let table = p4info
             .table_by_id(message.table_id)
@@ -118,7 +121,7 @@ impl TableEntry {
         Ok(entry)
     }
 
-    /// Checks that priority and default flag fit the table.
+    /// Checks that the priority and the default flag fit the table.
     fn check_place(&self, table: &Table) -> Result<(), EntryError> {
         let place = || table.name.alias.clone();
         if self.default && !self.key.is_empty() {

@@ -9,7 +9,8 @@ use crate::p4::v1::field_match::FieldMatchType;
 use crate::p4info::tests::ROUTER;
 use crate::p4info::{MatchField, MatchType, P4Info, Scope};
 
-/// Parsed once: the property tests ask for it hundreds of times.
+/// Returns the test program's P4Info. It is parsed once, because the property tests need it
+/// hundreds of times.
 fn router() -> P4Info {
     static INFO: LazyLock<P4Info> = LazyLock::new(|| P4Info::parse(ROUTER).unwrap());
     INFO.clone()
@@ -205,7 +206,7 @@ fn kinds_without_a_named_form_are_refused_by_what_they_are() {
     assert!(Entity::from_proto(&router(), &message::Entity::default()).is_err());
 }
 
-/// A pattern that fits the field, from two random numbers.
+/// Makes a pattern that fits the field from two random numbers.
 fn pattern(field: &MatchField, a: u128, b: u128) -> Option<Match> {
     let ones = all_ones(field.width);
     let (a, b) = (a & ones, b & ones);

@@ -1,6 +1,6 @@
 use thiserror::Error;
 
-/// Why a P4Info can't be used.
+/// The reason why a P4Info cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum P4InfoError {
     /// The text is not a P4Info in protobuf's text format: it is the wrong file, or comes from a newer p4c.
@@ -30,7 +30,7 @@ pub enum P4InfoError {
         /// The name.
         name: String,
     },
-    /// An object refers to one that is missing.
+    /// An object refers to an object that is missing.
     #[error("{place} of the P4Info refers to the {kind} {id:#010x}, which is not in it")]
     Dangling {
         /// The object that refers to it.

@@ -22,8 +22,9 @@ use crate::p4::config::v1::p4_new_type_spec::Representation;
 use crate::p4::config::v1::p4_new_type_translation::SdnType;
 use crate::proto::DESCRIPTORS;
 
-/// The descriptor of P4Info messages, which parsing their text needs.
-/// Decoding it takes longer than parsing most texts.
+/// The descriptor of P4Info messages, which the text parser needs.
+///
+/// It is decoded once, because that takes longer than parsing most texts.
 static DESCRIPTION: LazyLock<Option<MessageDescriptor>> =
     LazyLock::new(|| DescriptorPool::decode(DESCRIPTORS).ok()?.get_message_by_name("p4.config.v1.P4Info"));
 
@@ -64,77 +65,77 @@ impl P4Info {
         Ok(info)
     }
 
-    /// The message, for SetForwardingPipelineConfig.
+    /// Returns the message, for SetForwardingPipelineConfig.
     pub fn message(&self) -> &message::P4Info {
         &self.message
     }
 
-    /// The table with this name or alias.
+    /// Returns the table with this name or alias.
     pub fn table(&self, name: &str) -> Option<&Table> {
         self.tables.named(name)
     }
 
-    /// The table with this id.
+    /// Returns the table with this id.
     pub fn table_by_id(&self, id: u32) -> Option<&Table> {
         self.tables.by_id.get(&id)
     }
 
-    /// All tables, by id.
+    /// Returns all tables, ordered by id.
     pub fn tables(&self) -> impl Iterator<Item = &Table> {
         self.tables.by_id.values()
     }
 
-    /// The action with this name or alias.
+    /// Returns the action with this name or alias.
     pub fn action(&self, name: &str) -> Option<&Action> {
         self.actions.named(name)
     }
 
-    /// The action with this id.
+    /// Returns the action with this id.
     pub fn action_by_id(&self, id: u32) -> Option<&Action> {
         self.actions.by_id.get(&id)
     }
 
-    /// All actions, by id.
+    /// Returns all actions, ordered by id.
     pub fn actions(&self) -> impl Iterator<Item = &Action> {
         self.actions.by_id.values()
     }
 
-    /// The indexed counter with this name or alias.
+    /// Returns the indexed counter with this name or alias.
     pub fn counter(&self, name: &str) -> Option<&Counter> {
         self.counters.named(name)
     }
 
-    /// The indexed counter with this id.
+    /// Returns the indexed counter with this id.
     pub fn counter_by_id(&self, id: u32) -> Option<&Counter> {
         self.counters.by_id.get(&id)
     }
 
-    /// All indexed counters, by id.
+    /// Returns all indexed counters, ordered by id.
     pub fn counters(&self) -> impl Iterator<Item = &Counter> {
         self.counters.by_id.values()
     }
 
-    /// The register array with this name or alias.
+    /// Returns the register array with this name or alias.
     pub fn register(&self, name: &str) -> Option<&Register> {
         self.registers.named(name)
     }
 
-    /// All register arrays, by id.
+    /// Returns all register arrays, ordered by id.
     pub fn registers(&self) -> impl Iterator<Item = &Register> {
         self.registers.by_id.values()
     }
 
-    /// The header of packets to the controller, if the program sends any.
+    /// Returns the header of packets to the controller, if the program sends any.
     pub fn packet_in(&self) -> Option<&ControllerHeader> {
         self.headers.named("packet_in")
     }
 
-    /// The header of packets from the controller, if the program accepts any.
+    /// Returns the header of packets from the controller, if the program accepts any.
     pub fn packet_out(&self) -> Option<&ControllerHeader> {
         self.headers.named("packet_out")
     }
 
-    /// Checks that fields without a width are strings by their types.
+    /// Checks that every field without a width has a type whose values are strings.
     fn check_strings(&self) -> Result<(), P4InfoError> {
         let message = &self.message;
         let types = message.type_info.as_ref();
@@ -165,7 +166,7 @@ impl P4Info {
         }
     }
 
-    /// Checks that everything that tables refer to exists.
+    /// Checks that the P4Info has every object to which its tables refer.
     fn check_references(&self) -> Result<(), P4InfoError> {
         for (table, message) in self
             .message
@@ -185,7 +186,7 @@ impl P4Info {
     }
 }
 
-/// The objects of one kind.
+/// The objects of one kind, by id and by name.
 #[derive(Debug, Clone)]
 struct Objects<T> {
     by_id: BTreeMap<u32, T>,

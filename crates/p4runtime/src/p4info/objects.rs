@@ -1,4 +1,5 @@
-//! The validated objects of a P4Info: whatever the messages leave optional or signed is definite here.
+//! The validated objects of a P4Info. Values that are optional or signed in the messages are
+//! definite here.
 
 use super::P4InfoError;
 use crate::p4::config::v1 as message;
@@ -27,7 +28,7 @@ pub struct Table {
     pub key: Vec<MatchField>,
     /// The actions that entries or the default may use.
     pub actions: Vec<ActionRef>,
-    /// Number of entries that fit; `None` if the P4Info doesn't say.
+    /// The number of entries that the table can hold; `None` if the P4Info does not state it.
     pub size: Option<u64>,
     /// True if the default action can't be changed.
     pub const_default: bool,
@@ -40,12 +41,12 @@ pub struct Table {
 }
 
 impl Table {
-    /// The key field with this name.
+    /// Returns the key field with this name.
     pub fn field(&self, name: &str) -> Option<&MatchField> {
         self.key.iter().find(|field| field.name == name)
     }
 
-    /// The key field with this id.
+    /// Returns the key field with this id.
     pub fn field_by_id(&self, id: u32) -> Option<&MatchField> {
         self.key.iter().find(|field| field.id == id)
     }
@@ -61,17 +62,18 @@ impl Table {
 /// One field of a table's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MatchField {
-    /// Its id within the table, from 1 on.
+    /// The id of the field within the table, from 1 on.
     pub id: u32,
-    /// Its name, from `@name` if the program has that.
+    /// The name of the field. It comes from the annotation `@name` if the program has one.
     pub name: String,
-    /// Width in bits; 0: a string, which its translated type makes of it.
+    /// Width in bits. 0 means that controllers see the value as a string, because the field's type
+    /// is translated.
     pub width: u32,
     /// The kind of match.
     pub kind: MatchType,
 }
 
-/// An action that a table may use, and where.
+/// An action that a table may use, and the places where the table may use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ActionRef {
     /// The action's id.
@@ -92,11 +94,12 @@ pub struct Action {
 /// A parameter of an action, or a field of a packet-in or packet-out header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Its id within its object, from 1 on.
+    /// The id of the field within its action or header, from 1 on.
     pub id: u32,
     /// The name.
     pub name: String,
-    /// Width in bits; 0: a string, which its translated type makes of it.
+    /// Width in bits. 0 means that controllers see the value as a string, because the field's type
+    /// is translated.
     pub width: u32,
 }
 
@@ -113,15 +116,15 @@ pub struct Counter {
 
 /// A register array.
 ///
-/// P4Runtime servers don't give access to registers, but the size shows the parameters that the program was compiled
-/// with.
+/// P4Runtime servers do not give access to registers. Controllers use the size to learn the
+/// parameters with which the program was compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Register {
     /// Id and names.
     pub name: Name,
     /// Number of cells.
     pub size: u64,
-    /// Bits of a cell; 0 if a cell is not a single bit string.
+    /// Bits of a cell; 0 if the type of a cell is not a single bit string.
     pub bits: u32,
 }
 
@@ -136,9 +139,9 @@ pub struct ControllerHeader {
 
 /// The common interface of all kinds of objects.
 pub(super) trait Object: Sized {
-    /// The message that it is made from.
+    /// The protobuf message from which the object is made.
     type Message;
-    /// Its name in errors.
+    /// The name of this kind of object in errors.
     const KIND: &'static str;
 
     fn check(message: &Self::Message) -> Result<Self, P4InfoError>;
@@ -264,8 +267,9 @@ fn match_field(table: &Name, message: &message::MatchField) -> Result<MatchField
     }
 }
 
-/// A field whose type has a name may be a string; that it is one,
-/// [`P4Info::new`](super::P4Info::new) checks.
+/// Makes a field. A width of 0 is allowed if the field's type has a name.
+///
+/// Such a field must be a string, which [`P4Info::new`](super::P4Info::new) checks.
 fn field(owner: &Name, id: u32, name: &str, width: i32, typed: bool) -> Result<Field, P4InfoError> {
     match u32::try_from(width) {
         Ok(width) if width > 0 || typed => Ok(Field { id, name: name.to_owned(), width }),
@@ -281,7 +285,7 @@ fn size(owner: &Name, size: i64) -> Result<u64, P4InfoError> {
         .map_err(|_| P4InfoError::Senseless { place: owner.alias.clone(), what: format!("{size} cells") })
 }
 
-/// The width of a type that is a single bit string; 0 for others.
+/// Returns the width of a type that is a single bit string, or 0 for other types.
 fn bits(spec: Option<&message::P4DataTypeSpec>) -> u32 {
     use message::p4_bitstring_like_type_spec::TypeSpec as BitString;
     use message::p4_data_type_spec::TypeSpec;

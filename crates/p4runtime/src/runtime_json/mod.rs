@@ -1,5 +1,7 @@
-//! Table entries, multicast groups and clone sessions from a file: the JSON that the exercises of
-//! p4lang's tutorials call `s1-runtime.json`, which many who write P4 have.
+//! Table entries, multicast groups and clone sessions from a file.
+//!
+//! The file has the JSON format that the exercises of p4lang's tutorials call `s1-runtime.json`.
+//! Many P4 programmers have such files.
 //!
 //! ```
 //! # use tributary_p4runtime::runtime_json::RuntimeJson;
@@ -20,7 +22,8 @@
 //! # Ok::<(), tributary_p4runtime::runtime_json::RuntimeJsonError>(())
 //! ```
 //!
-//! [`RuntimeJson::updates`] makes updates of a Write out of it, in the order in which the tutorials write them.
+//! [`RuntimeJson::updates`] turns the file into updates of a Write, in the order in which the
+//! tutorials write them.
 
 mod replication;
 mod table;
@@ -36,29 +39,29 @@ use thiserror::Error;
 use crate::p4::v1::{Entity, Update, entity, update};
 use crate::p4info::P4Info;
 
-/// The only target that the format knows.
+/// The only target that the format has.
 const TARGET: &str = "bmv2";
 
-/// Why a file cannot be used.
+/// The reason why a file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum RuntimeJsonError {
-    /// It is not JSON, or lacks the form of such a file; the text has the line.
+    /// The text is not JSON, or does not have the format of such a file. The string names the line.
     #[error("this is no runtime JSON: {0}")]
     Form(String),
-    /// It was made for something else.
+    /// The file was made for another target, which is named here.
     #[error("its target is {0:?}, and only \"{TARGET}\" is known")]
     Target(String),
     /// An entry does not fit the program, or is incomplete.
     #[error("{place}: {problem}")]
     Entry {
-        /// The list, the entry's number in it from 1 on, and its table.
+        /// The list, the entry's number in the list from 1 on, and the entry's table.
         place: String,
         /// The problem, and the possible values.
         problem: String,
     },
 }
 
-/// A file, not yet compared with a program.
+/// The contents of a file, not yet compared with a program.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RuntimeJson {
@@ -76,17 +79,18 @@ pub struct RuntimeJson {
 /// An entry of a file as an update.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// Where it is in the file, for errors.
+    /// The entry's list and number in the file, for errors.
     pub place: String,
     /// The update to write to the switch.
     pub update: Update,
 }
 
 impl RuntimeJson {
-    /// Reads a file's text.
+    /// Parses the text of a file.
     ///
     /// # Errors
-    /// [`RuntimeJsonError::Form`] and [`RuntimeJsonError::Target`]; [`RuntimeJson::updates`] checks the entries.
+    /// [`RuntimeJsonError::Form`] and [`RuntimeJsonError::Target`]; [`RuntimeJson::updates`] checks
+    /// the entries.
     pub fn parse(text: &str) -> Result<Self, RuntimeJsonError> {
         let file: Self =
             serde_json::from_str(text).map_err(|error| RuntimeJsonError::Form(error.to_string()))?;
@@ -96,21 +100,22 @@ impl RuntimeJson {
         }
     }
 
-    /// The path of the P4Info that it names.
+    /// Returns the path of the P4Info that the file names.
     pub fn p4info(&self) -> Option<&str> {
         self.p4info.as_deref()
     }
 
-    /// The path of the compiled program that it names.
+    /// Returns the path of the compiled program that the file names.
     pub fn bmv2_json(&self) -> Option<&str> {
         self.bmv2_json.as_deref()
     }
 
-    /// The updates that write its entries to a switch with this program: tables first, then
-    /// groups, then sessions.
+    /// Returns the updates that write the file's entries to a switch with this program.
+    ///
+    /// They come in the order tables, groups, sessions.
     ///
     /// # Errors
-    /// [`RuntimeJsonError::Entry`]: the first entry that does not fit the program.
+    /// [`RuntimeJsonError::Entry`] names the first entry that does not fit the program.
     pub fn updates(&self, p4info: &P4Info) -> Result<Vec<Entry>, RuntimeJsonError> {
         let mut entries = Vec::new();
         for (place, value) in places("table_entries", &self.table_entries) {
@@ -126,12 +131,12 @@ impl RuntimeJson {
     }
 }
 
-/// The members of a list, and what to call each.
+/// Returns the members of a list, each with its place in the file for errors.
 fn places<'a>(list: &'a str, values: &'a [Value]) -> impl Iterator<Item = (String, &'a Value)> {
     (1..).zip(values).map(move |(number, value)| (format!("{list}, entry {number}"), value))
 }
 
-/// Reads the keys of an entry; the errors name a key that is unknown, missing, or of the wrong kind.
+/// Reads the keys of an entry. An error names a key that is unknown, missing, or of the wrong type.
 fn keys<T: DeserializeOwned>(place: &str, value: &Value) -> Result<T, RuntimeJsonError> {
     T::deserialize(value).map_err(|error| wrong(place, error.to_string()))
 }

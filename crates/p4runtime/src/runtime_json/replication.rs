@@ -1,4 +1,5 @@
-//! Multicast groups and clone sessions of a file. Whether a switch takes their numbers it says itself.
+//! The multicast groups and clone sessions of a file. This module does not check their ids; the
+//! switch does.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -22,7 +23,7 @@ struct Group {
 struct Session {
     clone_session_id: u32,
     replicas: Vec<Replica>,
-    /// 0: whole packets.
+    /// The maximum number of bytes of a clone; 0 for whole packets.
     #[serde(default)]
     packet_length_bytes: i32,
 }

@@ -1,4 +1,4 @@
-//! Table entries of a file.
+//! The table entries of a file.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range, Te
 use crate::p4::v1::{self as message, FieldMatch, action::Param, entity, table_action, update};
 use crate::p4info::{Action, MatchField, MatchType, P4Info, Table};
 
-/// The most names that an error lists.
+/// The largest number of names that an error lists.
 const MOST_NAMES: usize = 20;
 
 /// The keys of an entry.
@@ -29,7 +29,7 @@ struct Keys {
     action_params: BTreeMap<String, Value>,
 }
 
-/// An entry, or the default action, of a table.
+/// Converts an entry or a default action of a table to an update.
 pub(super) fn entry(place: &str, value: &Value, p4info: &P4Info) -> Result<Entry, RuntimeJsonError> {
     let keys: Keys = keys(place, value)?;
     let place = format!("{place} ({})", keys.table);
@@ -83,7 +83,8 @@ fn key(table: &Table, given: &BTreeMap<String, Value>) -> Result<Vec<FieldMatch>
     Ok(matches)
 }
 
-/// A field's match; `None` where anything matches: P4Runtime leaves such a field out.
+/// Returns the match of a field; `None` if it matches every value, because P4Runtime omits such a
+/// field.
 fn field_match(field: &MatchField, value: &Value) -> Result<Option<FieldMatch>, String> {
     let width = field.width;
     let kind = match field.kind {
@@ -162,13 +163,13 @@ fn action(
     Ok(message::Action { action_id: action.name.id, params })
 }
 
-/// A field with what its values have to be like.
+/// Describes a field and the values that it can have, for errors.
 fn described(field: &MatchField) -> String {
     let kind = field.kind.as_str_name().to_lowercase();
     format!("{} ({kind}, bit<{}>)", field.name, field.width)
 }
 
-/// Names in a sentence.
+/// Joins names for a sentence.
 fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let mut names = names.collect::<Vec<_>>();
     let more = names.len().saturating_sub(MOST_NAMES);

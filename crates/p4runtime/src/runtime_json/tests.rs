@@ -114,7 +114,7 @@ fn values_are_numbers_addresses_and_text_of_any_width() {
     let wide = format!("0x{}", "ab".repeat(25));
     let all = values(&format!(r#"{{ "mac": "aa:bb:cc:00:01:02", "wide": "{wide}", "small": [511] }}"#));
     assert_eq!(all, [vec![0xaa, 0xbb, 0xcc, 0, 1, 2], vec![0xab; 25], vec![1, 255]]);
-    // Two's complement, for fields of int<W>.
+    // The values are in two's complement, for fields of type int<W>.
     let all = values(r#"{ "mac": "0x0", "wide": -1, "small": -2 }"#);
     assert_eq!(all, [vec![0], vec![255; 25], vec![1, 254]]);
     let all = values(r#"{ "mac": "12", "wide": -9223372036854775808, "small": -256 }"#);

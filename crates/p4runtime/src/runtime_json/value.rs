@@ -1,4 +1,4 @@
-//! Values as people write them: numbers, addresses, and numbers in text.
+//! Values in the forms that people write: numbers, addresses, and numbers in text.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,10 +10,10 @@ use crate::canonical;
 const POSSIBLE: &str =
     r#"a number, or text such as "10.0.1.1", "08:00:00:00:01:11", "2001:db8::1", "0x1f" or "31""#;
 
-/// The canonical bytes of a value, which has to fit into `width` bits.
+/// Returns the canonical bytes of a value, which must fit into `width` bits.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A text that describes the problem with the value.
 pub(super) fn bytes(value: &Value, width: u32) -> Result<Vec<u8>, String> {
     let bytes = match value {
         // The tutorials allow a value in brackets.
@@ -36,7 +36,7 @@ fn of_number(number: &Number, width: u32) -> Result<Vec<u8>, String> {
     }
 }
 
-/// A negative number in two's complement, as `int<width>` has it.
+/// Returns a negative number in two's complement of `width` bits, the form of `int<width>`.
 fn of_negative(number: i64, width: u32) -> Result<Vec<u8>, String> {
     let needed = u64::BITS - number.leading_ones() + 1;
     if needed > width {
@@ -85,7 +85,7 @@ fn of_address(what: &str, text: &str, address: &[u8], width: u32) -> Result<Vec<
     }
 }
 
-/// The bytes of hexadecimal digits, however many.
+/// Returns the bytes of any number of hexadecimal digits.
 fn hexadecimal(digits: &str) -> Option<Vec<u8>> {
     let nibbles = digits.chars().map(|digit| digit.to_digit(16).and_then(|nibble| u8::try_from(nibble).ok()));
     let mut nibbles = nibbles.collect::<Option<Vec<u8>>>()?;

@@ -1,4 +1,4 @@
-//! Connects to an address, until the switch has answered the session's claim.
+//! Connects to a switch, and waits until the switch has answered the session's arbitration request.
 
 use std::time::Duration;
 
@@ -15,24 +15,29 @@ use crate::p4::v1 as message;
 use crate::p4::v1::p4_runtime_client::P4RuntimeClient;
 use crate::p4::v1::stream_message_request::Update;
 
-/// BMv2 answers a wildcard read in a single message, however long.
+/// The largest message that is accepted. BMv2 answers a wildcard read in a single message of any
+/// length.
 const MAX_MESSAGE: usize = 256 << 20;
-/// If every update of a batch fails, a thousand error messages come back in a trailer.
+/// The maximum number of bytes of headers that are accepted. If every update of a batch fails, a
+/// thousand error messages come back in a trailer.
 const MAX_HEADERS: u32 = 2 << 20;
-/// Packets from the switch that are buffered for a slow subscriber before the oldest are lost.
+/// The number of packets from the switch that are buffered for a slow subscriber. Beyond it, the
+/// oldest are lost.
 const NOTIFICATIONS_KEPT: usize = 1024;
-/// Packets to the switch that wait for the connection.
+/// The maximum number of packets to the switch that wait for the connection.
 const OUTGOING_KEPT: usize = 64;
 /// The first pause between two attempts to connect.
 const RETRY_FIRST: Duration = Duration::from_millis(20);
 const RETRY_LAST: Duration = Duration::from_secs(1);
-/// The reason given when an attempt neither succeeded nor failed in time.
+/// The reason of an attempt that neither succeeded nor failed before the deadline.
 const SILENT: &str = "it neither accepts nor refuses a connection, or says nothing on it";
 
 impl Session {
-    /// Connects, and claims the switch with this election id (larger wins; 0 never does).
-    /// If the switch isn't there yet, retries until the deadline. The session may turn out not to be primary: see
-    /// [`Session::mastership`].
+    /// Connects, and requests to become the switch's primary with this election id.
+    ///
+    /// The session with the largest election id is primary; 0 never is. If the switch does not
+    /// accept the connection yet, this retries until the deadline. The new session may not be
+    /// primary: see [`Session::mastership`].
     pub async fn connect(target: Target, election_id: u128, deadline: Instant) -> Result<Self, SessionError> {
         let endpoint = endpoint(&target)?;
         let mut last = Attempt::silent();
@@ -59,7 +64,8 @@ impl Session {
 
     /// Connects like [`Session::connect`] but with a single attempt.
     ///
-    /// If the machine refuses the connection, this fails at once; the deadline is for an address that does not answer.
+    /// If the machine refuses the connection, this fails at once. The deadline applies to an
+    /// address that does not answer.
     pub async fn connect_once(
         target: Target,
         election_id: u128,
@@ -104,9 +110,9 @@ impl Attempt {
     }
 }
 
-/// Reason why an attempt failed.
+/// The consequence of a failed attempt.
 enum Failure {
-    /// Worth another attempt.
+    /// Another attempt may succeed.
     Passing(Attempt),
     /// The switch has refused permanently.
     Final(SessionError),
@@ -120,7 +126,7 @@ fn endpoint(target: &Target) -> Result<Endpoint, SessionError> {
             reason: error.to_string(),
         }
     })?;
-    // Without `Session::watch_silence`, only TCP notices when a switch vanishes.
+    // Without `Session::watch_silence`, only TCP's keepalive detects that a switch has vanished.
     let endpoint = endpoint.tcp_nodelay(true).tcp_keepalive(Some(Duration::from_secs(10)));
     Ok(endpoint.http2_max_header_list_size(MAX_HEADERS))
 }
@@ -155,7 +161,7 @@ async fn attempt(endpoint: &Endpoint, target: &Target, election_id: u128) -> Res
 
 type Opened = (mpsc::Sender<message::StreamMessageRequest>, (stream::Incoming, super::Mastership));
 
-/// Opens the stream, and waits for the answer to our claim.
+/// Opens the stream, and waits for the answer to this session's arbitration request.
 async fn open_stream(
     mut client: P4RuntimeClient<Channel>,
     target: &Target,
@@ -167,7 +173,8 @@ async fn open_stream(
         election_id: Some(to_wire(election_id)),
         ..Default::default()
     };
-    // Queued before the call: BMv2 sends no response headers until it has had a message to answer.
+    // The request is queued before the call, because BMv2 sends no response headers before it has
+    // received a message.
     let claim = message::StreamMessageRequest { update: Some(Update::Arbitration(claim)) };
     outgoing.send(claim).await.map_err(|_| Status::internal("the stream's queue is closed"))?;
     let mut incoming: Streaming<_> = client.stream_channel(ReceiverStream::new(requests)).await?.into_inner();
@@ -194,7 +201,8 @@ fn is_refusal(error: &tonic::transport::Error) -> bool {
     false
 }
 
-/// An error and its causes: tonic's own message is only "transport error".
+/// Returns the text of an error and its causes. The message of tonic's error is only "transport
+/// error".
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -17,10 +17,11 @@ pub enum SessionError {
         switch: String,
         /// The address given.
         address: String,
-        /// The problem with it.
+        /// The problem with the address.
         reason: String,
     },
-    /// The address did not answer in time: the switch may be down, or this is not its P4Runtime port.
+    /// The address did not answer in time. The switch may be down, or its P4Runtime server has
+    /// another address.
     #[error("switch {switch}: no answer from {address} in time: {reason}")]
     Unreachable {
         /// The switch's name.
@@ -29,7 +30,7 @@ pub enum SessionError {
         address: String,
         /// The outcome of the last attempt.
         reason: String,
-        /// True if the machine refused the connection: then the switch is not running.
+        /// True if the machine refused the connection, so the switch is not running.
         refused: bool,
     },
     /// The switch refused a request.
@@ -37,47 +38,47 @@ pub enum SessionError {
     Refused {
         /// The switch's name.
         switch: String,
-        /// Which request.
+        /// The name of the request.
         what: &'static str,
         /// The gRPC status code.
         code: Code,
         /// The switch's message.
         reason: String,
     },
-    /// Some updates of a Write were refused; the others were carried out.
+    /// The switch refused some updates of a Write. It carried out the others.
     #[error("switch {switch} refused {} of {total} updates: {}", failures.len(), Listed(failures))]
     Write {
         /// The switch's name.
         switch: String,
-        /// Number of updates that the Write had.
+        /// Number of updates in the Write.
         total: usize,
         /// The updates that failed, in order.
         failures: Vec<UpdateFailure>,
     },
-    /// The connection stands, but the switch does not answer: it hangs, or is extremely busy.
+    /// The switch does not answer, although the connection is open. It hangs, or is extremely busy.
     #[error("switch {switch} has not answered {what} within {seconds} s")]
     NoAnswer {
         /// The switch's name.
         switch: String,
-        /// Which request.
+        /// The name of the request.
         what: &'static str,
-        /// Time for which the controller has waited.
+        /// Seconds for which the controller has waited.
         seconds: u64,
     },
-    /// The session has ended: connect again.
+    /// The session has ended. The controller must connect again.
     #[error("switch {switch}: the session has ended: {reason}")]
     Ended {
         /// The switch's name.
         switch: String,
-        /// Why.
+        /// The reason for the end.
         reason: String,
     },
 }
 
-/// Why one update of a Write failed.
+/// The reason why one update of a Write failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdateFailure {
-    /// The index of the update, from 0.
+    /// The index of the update in the Write, from 0.
     pub index: usize,
     /// The gRPC status code.
     pub code: Code,
@@ -91,7 +92,7 @@ impl fmt::Display for UpdateFailure {
     }
 }
 
-/// Shows only the first few failures: a thousand lines do not help the user.
+/// Displays only the first few failures, because a thousand lines do not help the user.
 struct Listed<'a>(&'a [UpdateFailure]);
 
 impl fmt::Display for Listed<'_> {
@@ -107,7 +108,7 @@ impl fmt::Display for Listed<'_> {
 }
 
 impl SessionError {
-    /// The gRPC code of a refusal; `None` for other errors.
+    /// Returns the gRPC code of a refusal; `None` for other errors.
     pub fn code(&self) -> Option<Code> {
         match self {
             Self::Refused { code, .. } => Some(*code),
@@ -115,7 +116,7 @@ impl SessionError {
         }
     }
 
-    /// The error for a failed call: distinguishes a broken connection from a refusal.
+    /// Makes the error of a failed call. It distinguishes a broken connection from a refusal.
     pub(super) fn from_status(switch: &str, what: &'static str, status: &Status) -> Self {
         let switch = switch.to_owned();
         if is_transport(status) {
@@ -125,7 +126,7 @@ impl SessionError {
     }
 }
 
-/// Returns true if the connection failed, rather than the switch having answered.
+/// Returns true if the connection failed; false if the switch answered with an error.
 pub(super) fn is_transport(status: &Status) -> bool {
     let caused_here = std::error::Error::source(status).is_some();
     status.code() == tonic::Code::Unavailable || (caused_here && status.code() == tonic::Code::Unknown)
@@ -135,7 +136,7 @@ pub(super) fn code_of(status: &Status) -> Code {
     Code::try_from(i32::from(status.code())).unwrap_or(Code::Unknown)
 }
 
-/// The message; for a broken connection, the cause.
+/// Returns the status's message, with its cause if the connection broke.
 pub(super) fn words(status: &Status) -> String {
     let mut text = status.message().to_owned();
     let mut cause = std::error::Error::source(status);
@@ -149,8 +150,10 @@ pub(super) fn words(status: &Status) -> String {
     text
 }
 
-/// The failures in the status of a Write of `count` updates, which has one [`message::Error`] an
-/// update. `None`: the Write failed as a whole, and the status says why.
+/// Returns the failed updates of a Write of `count` updates.
+///
+/// The status of such a Write has one [`message::Error`] for each update. `None` means that the
+/// Write failed as a whole; the status then gives the reason.
 pub(super) fn update_failures(status: &Status, count: usize) -> Option<Vec<UpdateFailure>> {
     let details = rpc::Status::decode(status.details()).ok()?.details;
     if details.len() != count || count == 0 {

@@ -1,8 +1,9 @@
 //! A controller's connection to one switch.
 //!
-//! A [`Session`] is a claim to be the switch's controller: it opens the stream, sends its election id, and keeps the
-//! claim until it is dropped. Whether the claim holds can be [watched](Session::mastership): a controller with a
-//! higher id may take over at any time, and writes are then refused.
+//! A [`Session`] requests to be the switch's primary controller. It opens the stream, sends its
+//! election id, and keeps the stream open until it is dropped. The controller can
+//! [watch](Session::mastership) whether the session is primary: a controller with a higher id may
+//! take over at any time, and the switch then refuses this session's writes.
 
 mod connect;
 mod error;
@@ -25,15 +26,16 @@ pub use stream::Notification;
 use crate::p4::v1 as message;
 use crate::p4::v1::p4_runtime_client::P4RuntimeClient;
 
-/// Longer than any request takes: BMv2 takes seconds to load a large program.
+/// The time limit of a request. It is longer than any request takes: BMv2 takes seconds to load a
+/// large program.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A switch, as a controller addresses it.
+/// The name and address of a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Its name in errors.
+    /// The name of the switch in errors.
     pub name: String,
-    /// Where its P4Runtime server listens: `host:port`.
+    /// The address `host:port` of the switch's P4Runtime server.
     pub address: String,
     /// The device id that the switch was started with.
     pub device_id: u64,
@@ -49,11 +51,12 @@ pub enum Mastership {
         /// The primary's election id.
         primary: u128,
     },
-    /// The switch has no primary: the last one has left, and its election id is higher than ours.
+    /// The switch has no primary. The last primary has left, and its election id is higher than the
+    /// id of this session.
     Nobody,
     /// The session has ended.
     Ended {
-        /// Why.
+        /// The reason for the end.
         reason: String,
     },
 }
@@ -83,17 +86,17 @@ pub struct Session {
 }
 
 impl Session {
-    /// The switch.
+    /// Returns the name and address of the switch.
     pub fn target(&self) -> &Target {
         &self.target
     }
 
-    /// The election id of this session.
+    /// Returns the election id of this session.
     pub fn election_id(&self) -> u128 {
         self.election_id
     }
 
-    /// The primary controller, now and after each change.
+    /// Returns a receiver of the switch's primary controller: the present one, and every change.
     pub fn mastership(&self) -> watch::Receiver<Mastership> {
         self.states.watch()
     }
@@ -116,22 +119,24 @@ impl Session {
         }
     }
 
-    /// Packets from the switch from now on, and its complaints about packets we sent.
+    /// Returns a receiver of packets from the switch, and of its reports on packets that it
+    /// refused.
     ///
-    /// A reader that is too slow loses the oldest notifications, and gets an error with their number.
+    /// It receives notifications from now on. A reader that is too slow loses the oldest
+    /// notifications, and gets an error with their number.
     pub fn notifications(&self) -> broadcast::Receiver<Notification> {
         self.notifications.subscribe()
     }
 
-    /// Hands a packet to the switch.
-    /// The switch is silent if all is well; a complaint comes as a notification.
+    /// Sends a packet to the switch.
+    /// The switch does not answer if it accepts the packet. It reports a refusal as a notification.
     pub async fn send_packet(&self, packet: message::PacketOut) -> Result<(), SessionError> {
         let update = message::stream_message_request::Update::Packet(packet);
         let sent = self.outgoing.send(message::StreamMessageRequest { update: Some(update) }).await;
         sent.map_err(|_| self.ended("its stream is closed".to_owned()))
     }
 
-    /// Awaits the answer to a request, if it comes in time.
+    /// Waits for the answer to a request until the time limit.
     async fn answer<T>(
         &self,
         what: &'static str,
@@ -145,7 +150,7 @@ impl Session {
         tokio::time::timeout(REQUEST_TIMEOUT, request).await.map_err(|_| silent())
     }
 
-    /// Waits for the answer to a request; a refusal is an error.
+    /// Waits for the answer to a request, and returns a refusal as an error.
     async fn success<T>(
         &self,
         what: &'static str,

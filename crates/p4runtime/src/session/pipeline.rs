@@ -11,21 +11,22 @@ use crate::p4::v1::set_forwarding_pipeline_config_request::Action;
 use crate::p4::v1::{self as message, Entity, ForwardingPipelineConfig, Update, update};
 use crate::p4info::P4Info;
 
-/// The pipeline that a switch runs, compared with a program.
+/// The result of comparing the switch's program with another program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Running {
-    /// No program.
+    /// The switch runs no program.
     Nothing,
-    /// The same program, byte for byte: any primary controller can give another program the same cookie.
+    /// The switch runs the program. All bytes were compared, because a controller can give another
+    /// program the same cookie.
     Same,
-    /// Another program.
+    /// The switch runs another program.
     Other,
 }
 
 impl Session {
-    /// Makes the switch run this program, with empty tables and no multicast groups.
-    /// `device_config` is p4c's JSON for BMv2 and for the embedded switch; [`Session::running`] compares it and the
-    /// cookie.
+    /// Loads this program, with empty tables and no multicast groups.
+    /// `device_config` is p4c's JSON for BMv2 and for the embedded switch; [`Session::running`]
+    /// compares it and the cookie.
     pub async fn set_pipeline(
         &self,
         device_config: &[u8],
@@ -35,7 +36,8 @@ impl Session {
         self.withdraw_groups().await?;
         let config = config(device_config, p4info, cookie);
         match self.configure(Action::VerifyAndCommit, Some(config.clone())).await {
-            // After BMv2 has installed a program by half, it refuses every other one until that one is committed.
+            // BMv2 may have installed a program only partly. Then it refuses every other program
+            // until the controller commits that one.
             Err(error) if error.code() == Some(Code::Unknown) => {
                 self.configure(Action::Commit, None).await.map_err(|_| error)?;
                 self.configure(Action::VerifyAndCommit, Some(config)).await
@@ -45,11 +47,12 @@ impl Session {
     }
 
     /// Deletes all multicast groups.
-    /// With a new program, BMv2 would go on replicating to the old groups' ports while it reports no groups.
+    /// Otherwise BMv2 would replicate to the ports of the old groups under a new program, while it
+    /// reports no groups.
     async fn withdraw_groups(&self) -> Result<(), SessionError> {
         let groups = match self.read(vec![every_group()]).await {
             Ok(groups) => groups,
-            // Nothing runs there, or the switch has no groups.
+            // The switch runs no program, or has no groups.
             Err(SessionError::Refused { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -57,7 +60,7 @@ impl Session {
         self.write(groups.into_iter().filter(is_group).map(delete).collect()).await
     }
 
-    /// Makes the switch run this program and keep its entries, if it can.
+    /// Loads this program and keeps the switch's entries, if the switch can do so.
     pub async fn replace_pipeline(
         &self,
         device_config: &[u8],
@@ -67,12 +70,12 @@ impl Session {
         self.configure(Action::ReconcileAndCommit, Some(config(device_config, p4info, cookie))).await
     }
 
-    /// Asks whether the switch could run this program.
+    /// Requests the switch to check that it could run this program.
     pub async fn verify_pipeline(&self, device_config: &[u8], p4info: &P4Info) -> Result<(), SessionError> {
         self.configure(Action::Verify, Some(config(device_config, p4info, 0))).await
     }
 
-    /// Any other form of SetForwardingPipelineConfig.
+    /// Sends SetForwardingPipelineConfig with any action.
     pub async fn configure(
         &self,
         action: Action,
@@ -89,23 +92,23 @@ impl Session {
         self.success("the pipeline", client.set_forwarding_pipeline_config(request)).await.map(drop)
     }
 
-    /// The switch's program; `None` while it runs none.
+    /// Returns the switch's program; `None` if it runs none.
     pub async fn pipeline(&self) -> Result<Option<ForwardingPipelineConfig>, SessionError> {
         self.fetch_pipeline(ResponseType::All).await
     }
 
-    /// Compares the switch's program with this one.
+    /// Compares the switch's program and cookie with this program and cookie.
     pub async fn running(&self, device_config: &[u8], cookie: u64) -> Result<Running, SessionError> {
         let Some(config) = self.fetch_pipeline(ResponseType::DeviceConfigAndCookie).await? else {
             return Ok(Running::Nothing);
         };
-        // Some targets do not keep the program that they were given.
+        // Some targets do not store the program that they received.
         let is_same = config.p4_device_config.is_empty() || config.p4_device_config == device_config;
         let has_cookie = config.cookie.is_some_and(|its| its.cookie == cookie);
         Ok(if is_same && has_cookie { Running::Same } else { Running::Other })
     }
 
-    /// Part of the switch's program and its description.
+    /// Returns a part of the switch's program and its description.
     pub async fn fetch_pipeline(
         &self,
         part: ResponseType,
@@ -129,8 +132,8 @@ fn every_group() -> Entity {
     Entity { entity: Some(Kind::PacketReplicationEngineEntry(entry)) }
 }
 
-/// Returns true if a group belongs to controllers, rather than to one of the
-/// switch's own clone sessions.
+/// Returns true if the entity is a controller's group, and not one of the switch's own clone
+/// sessions.
 fn is_group(entity: &Entity) -> bool {
     let Some(Kind::PacketReplicationEngineEntry(entry)) = &entity.entity else { return false };
     matches!(&entry.r#type, Some(Replication::MulticastGroupEntry(group)) if group.multicast_group_id <= LAST_GROUP)

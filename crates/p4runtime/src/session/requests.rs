@@ -8,14 +8,16 @@ use crate::p4::v1::{self as message, Entity, Update};
 
 /// The name of a Write in errors.
 const WRITE: &str = "a write";
-/// Most gRPC servers refuse messages above 4 MiB; this leaves room for the rest of the request.
+/// The maximum number of bytes of updates in a Write. Most gRPC servers refuse messages above 4
+/// MiB; the rest of the request takes the difference.
 const WRITE_BYTES: usize = 3 << 20;
-/// The answer to a batch has one error message an update, in a trailer of limited size.
+/// The maximum number of updates in a Write. The answer has one error message for each update, in a
+/// trailer of limited size.
 const WRITE_UPDATES: usize = 1000;
 
 impl Session {
-    /// Carries out all updates that are possible, in order, and reports the others: see
-    /// [`SessionError::Write`].
+    /// Sends updates, which the switch carries out in order. The error lists the updates that
+    /// failed: see [`SessionError::Write`].
     pub async fn write(&self, updates: Vec<Update>) -> Result<(), SessionError> {
         let total = updates.len();
         let mut failures = Vec::new();
@@ -48,7 +50,7 @@ impl Session {
         }
     }
 
-    /// Reads everything that the patterns cover, in the order in which the switch sends it.
+    /// Reads all entities that the patterns cover, in the order in which the switch sends them.
     pub async fn read(&self, patterns: Vec<Entity>) -> Result<Vec<Entity>, SessionError> {
         let request = message::ReadRequest {
             device_id: self.target.device_id,
@@ -67,7 +69,7 @@ impl Session {
         .await
     }
 
-    /// The version of P4Runtime that the switch implements.
+    /// Returns the version of P4Runtime that the switch implements.
     pub async fn api_version(&self) -> Result<String, SessionError> {
         let request = message::CapabilitiesRequest { device_id: self.target.device_id };
         let mut client = self.client.clone();

@@ -1,4 +1,5 @@
-//! Messages that the switch sends without a request: its primary controller, packets, and complaints.
+//! Messages that the switch sends without a request: its primary controller, packets, and reports
+//! of refused packets.
 
 use tokio::sync::{broadcast, watch};
 use tokio::task::JoinHandle;
@@ -10,16 +11,16 @@ use crate::google::rpc::Code;
 use crate::p4::v1 as message;
 use crate::p4::v1::stream_message_response::Update;
 
-/// A message from a switch to its primary controller.
+/// A message that the switch sends to its primary controller without a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Notification {
     /// A packet that the program sent to the CPU port.
     PacketIn(message::PacketIn),
-    /// A packet of ours that the switch could not send.
+    /// A packet of this session that the switch could not send.
     Refused(message::StreamError),
 }
 
-/// The receiving half of the stream, and its session's identity.
+/// The receiving half of the stream, and its session's election id.
 pub(super) struct Incoming {
     messages: Streaming<message::StreamMessageResponse>,
     election_id: u128,
@@ -33,7 +34,7 @@ impl Incoming {
 
 /// The last known primary controller.
 ///
-/// A session that has ended stays in that state, whatever arrives later.
+/// After the session has ended, messages that arrive later do not change this state.
 #[derive(Debug, Clone)]
 pub(super) struct States(watch::Sender<Mastership>);
 
@@ -106,7 +107,7 @@ async fn read(
     states.set(Mastership::Ended { reason });
 }
 
-/// The meaning of an answer to a claim, for the session with the election id `own`.
+/// Returns the state that an arbitration message reports to the session with the election id `own`.
 pub(super) fn arbitration(response: &message::StreamMessageResponse, own: u128) -> Option<Mastership> {
     let Some(Update::Arbitration(update)) = &response.update else { return None };
     let highest = from_wire(update.election_id.as_ref());
@@ -114,7 +115,8 @@ pub(super) fn arbitration(response: &message::StreamMessageResponse, own: u128) 
     Some(match Code::try_from(code) {
         Ok(Code::Ok) => Mastership::Primary,
         Ok(Code::NotFound) => Mastership::Nobody,
-        // Some switches report the highest id they have ever seen: if it is ours, the switch has no primary.
+        // Some switches report the highest election id that they have ever received. If it equals
+        // this session's id, the switch has no primary.
         _ if highest == own => Mastership::Nobody,
         _ => Mastership::Backup { primary: highest },
     })

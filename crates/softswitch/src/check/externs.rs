@@ -1,4 +1,4 @@
-//! Counters, meters, registers and action profiles: the same checks for each.
+//! Checks of counters, meters, registers, value sets, digests and action profiles.
 
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4::config::v1::action_profile::SelectorSizeSemantics;
@@ -66,7 +66,8 @@ fn check_meters(
         let size = u64::try_from(meter.size).unwrap_or(0);
         same(&format!("the size of meter {name}"), &known.size, &size)?;
         directory.meters.insert(id, index);
-        // The JSON's meters and the program's are in the same order.
+        // The compiled program has its meters in the order of the JSON, so the index is valid for
+        // both.
         if let Some(program) = program.meters.get_mut(index) {
             program.kind = meter_kind(meter.spec.as_ref());
         }
@@ -86,7 +87,7 @@ pub(super) fn meter_kind(spec: Option<&MeterSpec>) -> MeterKind {
     }
 }
 
-/// Finds the fields of value sets: the JSON does not contain them.
+/// Finds the fields of value sets in the P4Info, because the JSON does not contain them.
 fn check_value_sets(
     program: &mut Program,
     info: &P4Info,
@@ -137,7 +138,8 @@ fn check_value_sets(
 
 fn check_digests(program: &Program, info: &P4Info, directory: &mut Directory) -> Result<(), LoadError> {
     let names = || info.message().digests.iter().map(|digest| id_and_name(digest.preamble.as_ref()));
-    // A digest without a struct has a name of p4c's own in each file; the order is the same.
+    // For a digest without a struct, p4c makes up a different name in each file. The order of such
+    // digests is the same.
     let known = |name: &str| names().any(|(_, known)| known == name);
     let mut nameless = (0..program.digests.len()).filter(|at| !known(&program.digests[*at].name));
     for (id, name) in names() {
@@ -155,7 +157,7 @@ fn check_profiles(program: &Program, info: &P4Info, directory: &mut Directory) -
     let profiles = &info.message().action_profiles;
     for profile in profiles {
         let (id, name) = id_and_name(profile.preamble.as_ref());
-        // A profile that no table refers to is not in the JSON.
+        // The JSON leaves out a profile to which no table refers.
         let Some(index) = program.profiles.iter().position(|known| known.name == name) else { continue };
         let known = &program.profiles[index];
         let selects = known.selector.is_some();
@@ -189,7 +191,7 @@ fn id_and_name(preamble: Option<&Preamble>) -> (u32, &str) {
     preamble.map_or((0, ""), |preamble| (preamble.id, preamble.name.as_str()))
 }
 
-/// Checks that the P4Info has all of the JSON's names.
+/// Checks that the P4Info has each of `names`, which come from the JSON.
 fn check_names<'a>(
     kind: &str,
     mut names: impl Iterator<Item = &'a str>,

@@ -1,5 +1,5 @@
-//! Checks that the BMv2 JSON and the P4Info belong to the same program, and ties the P4Info's
-//! ids to the JSON's objects.
+//! Checks that the BMv2 JSON and the P4Info belong to the same program, and maps the P4Info's ids
+//! to the JSON's objects.
 
 mod externs;
 mod translations;
@@ -17,21 +17,21 @@ use crate::translation::Translation;
 /// The ids by which the P4Info names the objects of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
-    /// Tables by id.
+    /// Ids of each table, by the table's P4Info id.
     pub(crate) tables: BTreeMap<u32, TableIds>,
-    /// Ids of tables that the compiler left out, since no packet ever gets to them.
+    /// Ids of tables that the compiler left out, because no packet can reach them.
     pub(crate) absent_tables: BTreeSet<u32>,
-    /// Index by id.
+    /// Index of each counter array in the program, by P4Info id.
     pub(crate) counters: BTreeMap<u32, usize>,
-    /// Index by id.
+    /// Index of each meter array in the program, by P4Info id.
     pub(crate) meters: BTreeMap<u32, usize>,
-    /// Index by id.
+    /// Index of each register array in the program, by P4Info id.
     pub(crate) registers: BTreeMap<u32, usize>,
-    /// Parser value sets by id.
+    /// Ids of each parser value set, by its P4Info id.
     pub(crate) value_sets: BTreeMap<u32, ValueSetIds>,
-    /// Index by id.
+    /// Index of each digest in the program, by P4Info id.
     pub(crate) digests: BTreeMap<u32, usize>,
-    /// Action profiles by id.
+    /// Ids and bounds of each action profile, by its P4Info id.
     pub(crate) profiles: BTreeMap<u32, ProfileIds>,
     /// The header in front of packets to the controller.
     pub(crate) packet_in: Vec<ControllerField>,
@@ -44,7 +44,7 @@ pub(crate) struct Directory {
 pub(crate) struct ControllerField {
     pub(crate) id: u32,
     pub(crate) name: String,
-    /// Its width in the packet.
+    /// The field's width in the packet, in bits.
     pub(crate) bits: u32,
     pub(crate) translation: Translation,
 }
@@ -52,27 +52,28 @@ pub(crate) struct ControllerField {
 /// A value set's ids.
 #[derive(Debug)]
 pub(crate) struct ValueSetIds {
-    /// Index in the program.
+    /// Index of the value set in the program.
     pub(crate) index: usize,
-    /// Ids of its fields, in order.
+    /// Ids of the value set's fields, in order.
     pub(crate) fields: Vec<u32>,
 }
 
 /// An action profile's ids and bounds.
 #[derive(Debug)]
 pub(crate) struct ProfileIds {
-    /// Its name, for messages.
+    /// The action profile's name, for messages.
     pub(crate) name: String,
-    /// Index in the program.
+    /// Index of the action profile in the program.
     pub(crate) index: usize,
-    /// The most members, or the most that a selector's groups may add up to; 0: no bound.
+    /// The maximum number of members; for a selector, the maximum sum of its groups' sizes. 0 means
+    /// no limit.
     pub(crate) size: u64,
-    /// The most that one group may add up to; 0: no bound.
+    /// The maximum size of one group; 0 means no limit.
     pub(crate) max_group_size: u64,
     /// The unit of the selector's and the groups' sizes.
     pub(crate) counts: SizeSemantics,
     pub(crate) with_selector: bool,
-    /// Ids of its tables, in the order of the program.
+    /// Ids of the tables that use the action profile, in the order of the program.
     pub(crate) tables: Vec<u32>,
 }
 
@@ -81,7 +82,7 @@ pub(crate) struct ProfileIds {
 pub(crate) enum SizeSemantics {
     /// The sum of the members' weights.
     Weights,
-    /// The number of members, none of which weighs more; 0: no bound.
+    /// The number of members. No member may have a weight above `max_weight`; 0 means no limit.
     Members { max_weight: u32 },
 }
 
@@ -108,7 +109,7 @@ impl SizeSemantics {
 /// A table's ids.
 #[derive(Debug)]
 pub(crate) struct TableIds {
-    /// Index in the program.
+    /// Index of the table in the program.
     pub(crate) index: usize,
     /// Ids of the key's fields, in the order of the program.
     pub(crate) fields: Vec<u32>,
@@ -126,12 +127,13 @@ pub(crate) struct ActionIds {
     pub(crate) parameters: Vec<u32>,
     /// Representation of each parameter's value for controllers.
     pub(crate) translations: Vec<Translation>,
-    /// Where the table may run it.
+    /// The places where the table may run the action: in entries, as its default, or both.
     pub(crate) scope: Scope,
 }
 
-/// Compares a program with its P4Info, and finds the fields that are `optional`: the
-/// JSON calls them ternary.
+/// Compares a program with its P4Info.
+///
+/// It also marks the key fields of kind `optional`, which the JSON calls ternary.
 pub(crate) fn check(
     document: &Document,
     program: &mut Program,
@@ -153,7 +155,8 @@ pub(crate) fn check(
         // Controllers cannot write tables that the compiler made or that the program hides.
         let hidden = table.key.is_empty() || !table.fixed.is_empty();
         if !hidden && info.table(&table.name).is_none() {
-            // Where each file has a table of its own they are of different programs.
+            // If each file has a table that the other file lacks, the files belong to different
+            // programs.
             return Err(match absent {
                 Some(absent) => only_in("P4Info", "table", &absent.name.full),
                 None => only_in("JSON", "table", &table.name),
@@ -171,7 +174,7 @@ fn only_in(file: &str, kind: &str, name: &str) -> LoadError {
     LoadError::Differs(format!("{kind} {name} is only in the {file}"))
 }
 
-/// Returns an error unless both files agree.
+/// Returns an error unless the JSON and the P4Info have the same value.
 fn same<T: PartialEq + std::fmt::Display + ?Sized>(what: &str, json: &T, info: &T) -> Result<(), LoadError> {
     if json == info {
         return Ok(());
@@ -201,7 +204,8 @@ fn check_table(
         }
         same(&format!("the kind of {what}"), &format!("{:?}", field.kind), &format!("{:?}", known.kind))?;
     }
-    // A table with fixed entries has room for just those by p4c's JSON. Where others can be added, the P4Info's is meant.
+    // In p4c's JSON, the size of a table with fixed entries is the number of these entries. If
+    // others can be added, the size in the P4Info applies.
     if let (Some(size), false) = (table.size, program.fixed.is_empty()) {
         program.size = program.size.max(usize::try_from(size).unwrap_or(usize::MAX));
     }
@@ -232,7 +236,7 @@ fn check_table(
         index,
         fields: table.key.iter().map(|field| field.id).collect(),
         actions: check_actions(&place, program, table, document, info)?,
-        // P4Infos of older compilers don't mark initial entries that can be changed.
+        // P4Infos of older compilers do not mark initial entries that can be changed.
         constant_entries: table.const_entries || (!program.fixed.is_empty() && !initial),
     })
 }
@@ -281,7 +285,7 @@ fn check_actions(
     Ok(actions)
 }
 
-/// Checks that values of this many bits can be translated.
+/// Checks that values of `bits` bits can be translated.
 fn check_translation(
     translation: Translation,
     bits: u32,
@@ -303,10 +307,11 @@ fn check_translation(
     }
 }
 
-/// The fields of a controller's header, with their widths in the packet.
+/// Returns the fields of a controller header, with their widths in the packet.
 ///
-/// The JSON does not mark the controller's headers. Where none of them is like this description, the program
-/// has no use for it: then the description is all that there is.
+/// The JSON does not mark the controller headers, so this function searches for a header type with
+/// such fields. If there is none, the program does not use the header, and the widths come from the
+/// P4Info.
 fn controller_fields(
     document: &Document,
     header: &p4info::ControllerHeader,
@@ -317,7 +322,7 @@ fn controller_fields(
         let own = known.fields.iter().filter(|field| !field.0.starts_with("_padding"));
         let widths = own.map(|field| u32::try_from(field.1.as_u64()?).ok());
         let widths: Vec<u32> = widths.collect::<Option<_>>()?;
-        // p4c flattens the names of fields of structs in the JSON only, so widths have to do.
+        // p4c flattens the names of struct fields only in the JSON, so this compares the widths.
         let mut pairs = widths.iter().zip(&header.fields);
         let alike =
             pairs.all(|(bits, field)| translation(field) != Translation::None || *bits == field.width);

@@ -20,7 +20,7 @@ pub(super) fn compile(
     document.calculations.iter().map(one).collect()
 }
 
-/// Compiles one.
+/// Compiles one calculation.
 pub(super) fn calculation(
     algorithm: &str,
     inputs: &[json::CalculationInput],

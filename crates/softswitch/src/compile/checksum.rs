@@ -1,4 +1,5 @@
-//! Checksums: what they cover, and when they are verified or updated.
+//! Checksums: the fields that they cover, and the conditions under which they are verified or
+//! updated.
 
 use super::emitter::Emitter;
 use super::expression::Expressions;
@@ -61,7 +62,7 @@ pub(super) fn compile(
     Ok(())
 }
 
-/// Returns an Internet checksum over fields as a sum, or `None` for other checksums.
+/// Returns the form of an Internet checksum as a sum of fields, or `None` for other checksums.
 /// Each field has the shift that aligns it to the end of a 16-bit word.
 fn sum(calculation: &Calculation) -> Option<program::FieldSum> {
     if calculation.algorithm != Algorithm::Internet || calculation.payload {

@@ -15,9 +15,10 @@ use crate::json::expression::Expr;
 use crate::json::{self, ActionCallNode, Conditional, ControlFlow, Table};
 use crate::program::{ActionProgram, CodeIndex, Op, ProfileProgram, TableProgram};
 
-/// Compiles a control flow: code that ends with [`Op::End`], then the code of its tables' actions.
-/// `visible` are the tables that the control plane sees; compiled tables are added to `tables`, action profiles to
-/// `profiles`.
+/// Compiles a control flow to code that ends with [`Op::End`], followed by the code of its tables'
+/// actions.
+/// `visible` names the tables that the control plane can see. The compiled tables are added to
+/// `tables`, and the action profiles to `profiles`.
 pub(super) fn compile(
     flow: &ControlFlow,
     objects: &Objects<'_>,
@@ -81,7 +82,7 @@ fn nodes<'a>(
     Ok(nodes)
 }
 
-/// The names of the steps that a step can lead to.
+/// Returns the names of the steps that a step can lead to.
 fn successors<'a>(step: Step<'a>) -> Vec<&'a str> {
     match step {
         Step::Table(table) => {
@@ -95,7 +96,7 @@ fn successors<'a>(step: Step<'a>) -> Vec<&'a str> {
     }
 }
 
-/// Checks that no path leads back: a packet must reach the end.
+/// Checks that no path leads back to an earlier step, because every packet must reach the end.
 fn check_acyclic(flow: &ControlFlow, nodes: &HashMap<&str, Node<'_>>, place: &str) -> Result<(), LoadError> {
     let mut open: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut done = HashSet::new();
@@ -132,15 +133,16 @@ struct Graph<'a> {
     visible: &'a HashSet<&'a str>,
     nodes: HashMap<&'a str, Node<'a>>,
     place: String,
-    /// The tables that are looked up, in the order of their indices, and where the masked
-    /// fields of their keys are.
+    /// The tables that the flow looks up, in the order of their indices, each with the places of
+    /// its masked key fields.
     applied: Vec<(&'a Table, Vec<Option<Storage>>)>,
-    /// Index of the first of these tables.
+    /// Index of the first table of `applied`.
     first_table: usize,
 }
 
 impl<'a> Graph<'a> {
-    /// Emits all steps, each right behind a step that leads to it, so that few jumps are needed.
+    /// Emits all steps. Each step comes directly behind a step that leads to it, so that few jumps
+    /// are needed.
     fn emit_all(&mut self, first: Option<&'a str>, out: &mut Emitter) -> Result<(), LoadError> {
         let mut waiting = vec![];
         let end = out.label();
@@ -173,7 +175,7 @@ impl<'a> Graph<'a> {
         Ok(node.ok_or_else(|| malformed(&self.place, format!("there is no node {name}")))?.label)
     }
 
-    /// Emits one step and returns the one that has to follow it.
+    /// Emits one step, and returns the step that must follow it.
     fn emit(
         &mut self,
         name: &'a str,
@@ -207,7 +209,9 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Emits a branch that falls through if the condition holds, with a packet-log step for each outcome.
+    /// Emits a branch that continues with the next instruction if the condition holds.
+    ///
+    /// Each of the two outcomes logs a step to the packet log.
     fn noted_branch(
         &self,
         node: &Conditional,
@@ -225,7 +229,8 @@ impl<'a> Graph<'a> {
         Ok(())
     }
 
-    /// The label of a step that is emitted later, or of the end.
+    /// Returns the label of the step `next` and queues the step to be emitted; without a step,
+    /// returns `end`.
     fn jump_target(
         &self,
         next: Option<&'a str>,
@@ -272,7 +277,7 @@ impl<'a> Graph<'a> {
         Ok(table.base_default_next.as_deref())
     }
 
-    /// Emits the code of an action without parameters in place.
+    /// Emits the code of an action without parameters at the current position.
     fn inline(&self, id: u64, place: &str, out: &mut Emitter) -> Result<(), LoadError> {
         let action = find_action(self.objects, id, place)?;
         if !action.runtime_data.is_empty() {
@@ -282,13 +287,13 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// Returns the successor of a table for the first of these cases that the table has.
+/// Returns the step that follows a table in the first of these cases that the table distinguishes.
 fn next_of<'a>(table: &'a Table, cases: &[&str]) -> Option<&'a str> {
     let known = cases.iter().find_map(|case| table.next_tables.get(*case));
     known.unwrap_or(&table.base_default_next).as_deref()
 }
 
-/// The action without parameters that is all a table can ever do, if there is one.
+/// Returns the action of a table that can only run this one action, which has no parameters.
 fn constant_action(table: &Table) -> Option<u64> {
     let entry = table.default_entry.as_ref()?;
     let alone = table.action_ids == [entry.action_id] && table.entries.is_empty();
@@ -301,7 +306,7 @@ fn find_action<'a>(objects: &Objects<'a>, id: u64, place: &str) -> Result<&'a js
     action.ok_or_else(|| malformed(place, format!("there is no action with id {id}")))
 }
 
-/// Compiles the table's actions that no earlier table has.
+/// Compiles those actions of the table that no earlier table has compiled.
 fn actions(
     table: &Table,
     objects: &Objects<'_>,

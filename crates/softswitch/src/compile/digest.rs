@@ -8,8 +8,9 @@ use crate::error::LoadError;
 use crate::json::Document;
 use crate::program::{DigestFields, DigestProgram, KeySource};
 
-/// Compiles all lists, in the order of the JSON, and the digests that they belong to: those of
-/// one name are one digest.
+/// Compiles all field lists, in the order of the JSON, and the digests to which they belong.
+///
+/// Lists with the same name belong to the same digest.
 pub(super) fn compile(
     document: &Document,
     layout: &Layout,
@@ -47,9 +48,9 @@ pub(super) fn compile(
     Ok((digests, lists))
 }
 
-/// The index of a list that a primitive names by its id.
+/// Returns the index of a list that a primitive names by its id.
 pub(super) fn index(id: u64, document: &Document, place: &str) -> Result<u16, LoadError> {
     let at = document.learn_lists.iter().position(|list| list.id == id);
-    // Sizes are checked: indices fit.
+    // The index fits, because the number of lists was checked.
     at.map(|at| at as u16).ok_or_else(|| malformed(place, format!("there is no digest with id {id}")))
 }

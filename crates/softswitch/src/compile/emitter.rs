@@ -1,4 +1,4 @@
-//! Collects instructions, and hands out words and lines for constants and intermediate results.
+//! Collects instructions, and allocates words and lines for constants and intermediate results.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use crate::program::{CodeIndex, LIMBS, Line, LineIndex, NOWHERE, Op, Word};
 
 /// The number of instructions that an index can name.
 const MAX_CODE: usize = NOWHERE as usize;
-/// The highest number of words, or of lines.
+/// The maximum number of words, and of lines.
 const MAX_INDEX: usize = 60_000;
 
-/// A place in the code that jumps can name before it is known.
+/// A position in the code. Jumps can refer to it before the position is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Label(usize);
 
@@ -43,14 +43,17 @@ struct Pool<T> {
 #[derive(Debug)]
 pub(super) struct Finished {
     pub(super) code: Vec<Op>,
-    /// The words before a packet: constants set, the rest 0.
+    /// The initial words for each packet: constants are set, all other words are 0.
     pub(super) words: Vec<u64>,
-    /// The lines before a packet: constants set, the rest 0.
+    /// The initial lines for each packet: constants are set, all other lines are 0.
     pub(super) lines: Vec<Line>,
 }
 
 impl Emitter {
-    /// An emitter that allocates behind `words` words and `lines` lines of fields and arguments.
+    /// Creates an emitter that allocates words from index `words` on, and lines from index `lines`
+    /// on.
+    ///
+    /// The words and lines before these indices hold fields and arguments.
     pub(super) fn new(words: usize, lines: usize) -> Self {
         Self { words: vec![0; words], lines: vec![Line::default(); lines], ..Self::default() }
     }
@@ -64,8 +67,12 @@ impl Emitter {
         }
     }
 
-    /// Makes one pass of the last three instructions if they read a register of `lines` lines, add its
-    /// lanes to other lines, and write these back. Nothing moves, so that labels between them stay right.
+    /// Turns the first of the last three instructions into an instruction that does the work of all
+    /// three in one pass.
+    ///
+    /// The three instructions must read a register cell of `lines` lines, add its lanes to other
+    /// lines, and write the sums back to the cell. No instruction moves, so that labels between
+    /// them stay correct.
     pub(super) fn join_addition_to_register(&mut self, lines: u16) {
         let Some(
             [read, Op::LanesAdd { d, a, b, n }, Op::WideRegisterWrite { a: written, register, index, .. }],
@@ -84,12 +91,12 @@ impl Emitter {
         }
     }
 
-    /// Index of the next instruction.
+    /// Returns the index of the next instruction.
     pub(super) fn here(&self) -> CodeIndex {
         self.code.len() as CodeIndex
     }
 
-    /// A new label without a position.
+    /// Creates a label without a position.
     pub(super) fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
@@ -100,7 +107,7 @@ impl Emitter {
         self.labels[label.0] = Some(self.here());
     }
 
-    /// Returns true if the label is bound already, so that a jump to it goes back.
+    /// Returns true if the label already has a position, so that a jump to it goes back.
     pub(super) fn is_bound(&self, label: Label) -> bool {
         self.labels[label.0].is_some()
     }
@@ -110,13 +117,13 @@ impl Emitter {
         self.jump_with(to, |to| Op::Jump { to });
     }
 
-    /// Adds the jump that `jump` makes when given its target.
+    /// Adds a jump to a label. `jump` makes the instruction from the position of the label.
     pub(super) fn jump_with(&mut self, to: Label, jump: impl FnOnce(CodeIndex) -> Op) {
         self.jumps.push((self.code.len(), to));
         self.push(jump(NOWHERE));
     }
 
-    /// A word that holds a constant.
+    /// Returns a word that holds a constant.
     pub(super) fn word_constant(&mut self, value: u64) -> Word {
         if let Some(word) = self.word_constants.get(&value) {
             return *word;
@@ -127,7 +134,7 @@ impl Emitter {
         word
     }
 
-    /// Lines that hold a constant.
+    /// Returns lines that hold a constant.
     pub(super) fn line_constant(&mut self, limbs: Vec<u64>) -> LineIndex {
         if let Some(line) = self.line_constants.get(&limbs) {
             return *line;
@@ -140,7 +147,7 @@ impl Emitter {
         first
     }
 
-    /// A word for an intermediate result.
+    /// Returns a word for an intermediate result.
     pub(super) fn temporary_word(&mut self) -> Word {
         if self.word_pool.used == self.word_pool.places.len() {
             let word = self.new_word();
@@ -150,7 +157,7 @@ impl Emitter {
         self.word_pool.places[self.word_pool.used - 1]
     }
 
-    /// Lines for an intermediate result.
+    /// Returns lines for an intermediate result.
     pub(super) fn temporary_lines(&mut self, count: u16) -> LineIndex {
         let pool = &self.line_pool;
         let free = pool.places[pool.used..].iter().position(|place| place.1 == count);
@@ -174,7 +181,7 @@ impl Emitter {
         self.line_pool.used = 0;
     }
 
-    /// A word that is not shared.
+    /// Allocates a word that nothing else uses.
     pub(super) fn new_word(&mut self) -> Word {
         if self.words.len() < MAX_INDEX {
             self.words.push(0);
@@ -184,7 +191,7 @@ impl Emitter {
         (self.words.len() - 1) as Word
     }
 
-    /// Lines that are not shared.
+    /// Allocates lines that nothing else uses.
     pub(super) fn new_lines(&mut self, count: u16) -> LineIndex {
         let first = self.lines.len();
         if first < MAX_INDEX {
@@ -195,19 +202,19 @@ impl Emitter {
         first.min(MAX_INDEX) as LineIndex
     }
 
-    /// Instructions from `from` on.
+    /// Returns the instructions from `from` on.
     pub(super) fn code_from(&self, from: CodeIndex) -> &[Op] {
         self.code.get(usize::from(from)..).unwrap_or_default()
     }
 
-    /// The code with all jumps in place.
+    /// Returns the code with all jumps in place.
     pub(super) fn finish(self) -> Result<Finished, LoadError> {
         if self.overflow {
             return Err(too_many("the program", "instructions"));
         }
         let mut code = self.code;
         for (at, label) in self.jumps {
-            // An unbound label would be a bug of the compiler: the run ends there.
+            // An unbound label would be a bug of this compiler. A jump to it ends the run.
             let place = self.labels.get(label.0).copied().flatten().unwrap_or(NOWHERE);
             if let Some(to) = code.get_mut(at).and_then(jump_target) {
                 *to = place;
@@ -218,7 +225,7 @@ impl Emitter {
     }
 }
 
-/// The target of a jump; `None` for other instructions.
+/// Returns the target of a jump; `None` for other instructions.
 fn jump_target(op: &mut Op) -> Option<&mut CodeIndex> {
     match op {
         Op::Jump { to }
@@ -232,10 +239,10 @@ fn jump_target(op: &mut Op) -> Option<&mut CodeIndex> {
     }
 }
 
-/// The same jump, straight to its final target.
+/// Returns the jump with its final target, if its target is another jump.
 fn shortened(mut op: Op, code: &[Op]) -> Op {
     let Some(to) = jump_target(&mut op) else { return op };
-    // Bounded: jumps that only lead to one another would never end.
+    // The loop is bounded, because jumps that lead to each other have no final target.
     for _ in 0..code.len() {
         match code.get(usize::from(*to)) {
             Some(Op::Jump { to: further }) => *to = *further,

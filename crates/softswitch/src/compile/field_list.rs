@@ -8,7 +8,7 @@ use crate::error::LoadError;
 use crate::json::{self, Document};
 use crate::program::{FieldList, lines_for};
 
-/// Compiles all lists, in the order of the JSON, behind an empty one.
+/// Compiles all lists, in the order of the JSON, and puts an empty list in front of them.
 pub(super) fn compile(document: &Document, layout: &Layout) -> Result<Vec<FieldList>, LoadError> {
     let mut lists = vec![FieldList::default()];
     for list in &document.field_lists {
@@ -17,13 +17,14 @@ pub(super) fn compile(document: &Document, layout: &Layout) -> Result<Vec<FieldL
     Ok(lists)
 }
 
-/// The index of a list that a primitive names by its id. 0 stands for a list without fields.
+/// Returns the index of a list that a primitive names by its id. 0 stands for a list without
+/// fields.
 pub(super) fn index(id: u64, document: &Document, place: &str) -> Result<u16, LoadError> {
     if id == 0 {
         return Ok(0);
     }
     let at = document.field_lists.iter().position(|list| list.id == id);
-    // Sizes are checked: indices fit.
+    // The index fits, because the number of lists was checked.
     at.map(|at| at as u16 + 1).ok_or_else(|| malformed(place, format!("there is no field list {id}")))
 }
 

@@ -81,7 +81,7 @@ pub(super) fn extract(
     out: &mut Emitter,
 ) -> Result<(), LoadError> {
     let (layout, place) = (scope.layout, scope.place);
-    // The length must keep its value while the code selects a header of the stack.
+    // The copy keeps the length while the code selects a header of the stack.
     let length = match length {
         Some(length) => {
             let length = Term::resolve(length, scope)?;
@@ -117,7 +117,8 @@ pub(super) fn extract(
     }
 }
 
-/// Extracts the next header of a stack of which `count` are in use.
+/// Emits code that extracts the next header of a stack. The word `count` holds the number of
+/// headers in use.
 fn extract_next(
     headers: &[u16],
     count: Word,
@@ -156,7 +157,8 @@ fn set_valid(header: u16, layout: &Layout, out: &mut Emitter) {
     invalidate_siblings(header, layout, out);
 }
 
-/// A header union has one valid header at most.
+/// Emits code that invalidates the other members of the header's union, because only one member may
+/// be valid.
 fn invalidate_siblings(header: u16, layout: &Layout, out: &mut Emitter) {
     for sibling in layout.siblings(header) {
         out.push(Op::SetInvalid { header: *sibling });
@@ -175,7 +177,7 @@ fn copy(d: u16, a: u16, layout: &Layout, place: &str, out: &mut Emitter) -> Resu
     Ok(())
 }
 
-/// Copies a header to one that may be a member of a union.
+/// Emits code that copies header `a` to header `d`, which may be a member of a union.
 fn copy_member(d: u16, a: u16, layout: &Layout, place: &str, out: &mut Emitter) -> Result<(), LoadError> {
     copy(d, a, layout, place, out)?;
     if !layout.siblings(d).is_empty() && d != a {
@@ -201,7 +203,7 @@ fn copy_union(
     d.iter().zip(a).try_for_each(|(d, a)| copy(*d, *a, layout, place, out))
 }
 
-/// Moves the unions of a stack towards its end (`push`) or its beginning.
+/// Emits code that moves the unions of a stack towards its end (`push`) or its beginning.
 fn move_unions(
     stack: &UnionStack,
     by: usize,
@@ -226,7 +228,7 @@ fn move_unions(
     for header in gone.iter().flatten() {
         out.push(Op::SetInvalid { header: *header });
     }
-    // The number in use goes up to the size, or down to 0.
+    // The number of unions in use rises up to the stack's size, or falls down to 0.
     let (count, end) = (stack.count, out.label());
     let (by, most) = (out.word_constant(by as u64), out.word_constant(size as u64));
     if push {
@@ -235,7 +237,7 @@ fn move_unions(
         out.push(Op::Copy { d: count, a: most, cut: 0 });
     } else {
         out.push(Op::Sub { d: count, a: count, b: by, cut: 0 });
-        // Below 0 is far above the size.
+        // A count below 0 has wrapped around, so it is far above the size.
         out.jump_with(end, |to| Op::JumpNotLess { a: most, b: count, to });
         let none = out.word_constant(0);
         out.push(Op::Copy { d: count, a: none, cut: 0 });
@@ -244,7 +246,7 @@ fn move_unions(
     Ok(())
 }
 
-/// Emits code for a header, or for each that an index can choose.
+/// Emits code for a header, or for each header that an index can choose.
 fn for_each(
     header: &Expr,
     scope: &Scope<'_>,
@@ -260,7 +262,7 @@ fn for_each(
     }
 }
 
-/// Emits code for a header union, or for each that an index can choose.
+/// Emits code for a header union, or for each union that an index can choose.
 fn for_each_union(
     union: &Expr,
     scope: &Scope<'_>,

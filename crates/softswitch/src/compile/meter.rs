@@ -1,4 +1,4 @@
-//! Meters: arrays, and those that each entry of a table has.
+//! Meter arrays, and the direct meters of table entries.
 
 use super::fault::{malformed, too_many, unsupported};
 use super::layout::{Layout, Storage};
@@ -6,10 +6,10 @@ use crate::error::LoadError;
 use crate::json::{self, Document};
 use crate::program::{DirectMeter, MeterKind, MeterProgram, MeterUnit};
 
-/// The most meters that a program's arrays may have.
+/// The maximum number of meters in all arrays of a program together.
 const MAX_METERS: u64 = 1 << 22;
 
-/// The arrays that actions name, in the order of the JSON.
+/// Returns the meter arrays that actions name, in the order of the JSON.
 pub(super) fn arrays(document: &Document) -> Result<Vec<MeterProgram>, LoadError> {
     let mut all = 0_u64;
     let mut meters = Vec::new();
@@ -24,13 +24,13 @@ pub(super) fn arrays(document: &Document) -> Result<Vec<MeterProgram>, LoadError
     Ok(meters)
 }
 
-/// Index of an array that an action names.
+/// Returns the index of an array that an action names.
 pub(super) fn index(name: &str, document: &Document, place: &str) -> Result<u16, LoadError> {
     let index = indirect(document).position(|meter| meter.name == name);
     index.map(|index| index as u16).ok_or_else(|| malformed(place, format!("there is no meter array {name}")))
 }
 
-/// The direct meter that a table names.
+/// Returns the direct meter that a table names.
 pub(super) fn direct(
     name: &str,
     document: &Document,

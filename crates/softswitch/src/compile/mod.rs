@@ -1,7 +1,8 @@
 //! Compiles the BMv2 JSON into a [`Program`].
 //!
-//! The compiler resolves all names, fixes all widths, and refuses whatever this switch does not support. Every loop in
-//! the result ends: control flows only go forward, and actions and the parser count how often they go back.
+//! The compiler resolves all names, fixes all widths, and refuses everything that this switch does
+//! not support. Every loop in the result ends: control flows only go forward, and actions and the
+//! parser count the jumps back.
 
 mod calculation;
 mod checksum;
@@ -42,12 +43,12 @@ use crate::program::{
     lines_for,
 };
 
-/// The most memory that a program's registers may take.
+/// The maximum size of a program's registers in bytes.
 const MAX_REGISTER_BYTES: u64 = 1 << 30;
-/// The most cells that a program's counters may have.
+/// The maximum number of cells that a program's counters may have.
 const MAX_COUNTERS: u64 = 1 << 24;
 
-/// The most objects of one kind; indices of 16 bits leave room for them.
+/// The maximum number of objects of one kind. It fits into indices of 16 bits.
 const MAX_OBJECTS: usize = 10_000;
 
 /// Compiles a program.
@@ -64,7 +65,7 @@ pub(crate) fn compile(
     let arguments = Arguments { word: layout.words as Word, line: layout.lines as LineIndex };
     let (argument_words, argument_lines) = argument_space(document)?;
     let mut out = Emitter::new(layout.words + argument_words, layout.lines + argument_lines);
-    // Actions take the registers' widths for granted.
+    // This comes first, because the compilation of actions relies on valid register widths.
     let registers = registers(document)?;
     let objects = Objects {
         layout: &layout,
@@ -82,7 +83,7 @@ pub(crate) fn compile(
     };
     parser::compile(json_parser, &objects, &standard, &mut out)?;
     out.push(Op::End);
-    // A packet that cannot be parsed has its checksums verified all the same.
+    // The switch verifies the checksums of a packet even if the parser has failed.
     entries.verify = out.here();
     checksum::compile(&objects, true, &calculations, &mut checksums, &mut out)?;
     out.push(Op::End);
@@ -182,7 +183,7 @@ fn pipeline<'a>(document: &'a Document, name: &str) -> Result<&'a ControlFlow, L
     flow.ok_or_else(|| malformed("the program", format!("there is no pipeline {name}")))
 }
 
-/// The most words and lines that any action's arguments take.
+/// Returns the maximum numbers of words and lines that the arguments of an action take.
 fn argument_space(document: &Document) -> Result<(usize, usize), LoadError> {
     let mut most = (0, 0);
     for action in &document.actions {
@@ -234,7 +235,7 @@ fn deparser(document: &Document, layout: &Layout) -> Result<Vec<u16>, LoadError>
     deparser.order.iter().map(|name| layout.wire_header(name, &place)).collect()
 }
 
-/// Compiles what the deparser does before it writes the headers.
+/// Compiles the statements that the deparser runs before it writes the headers.
 fn deparser_primitives(
     document: &Document,
     objects: &Objects<'_>,
@@ -250,7 +251,7 @@ fn deparser_primitives(
     Ok(())
 }
 
-/// Sizes of the counter arrays that actions use.
+/// Returns the sizes of the counter arrays that actions use.
 fn counters(document: &Document) -> Result<Vec<usize>, LoadError> {
     let indirect = document.counter_arrays.iter().filter(|counter| !counter.is_direct);
     let sizes: Vec<u64> = indirect.map(|counter| counter.size.unwrap_or(0)).collect();

@@ -11,7 +11,7 @@ impl Objects<'_> {
     pub(super) fn note(&self, note: impl FnOnce() -> Note, out: &mut Emitter) {
         let Some(notes) = &self.notes else { return };
         let mut notes = notes.borrow_mut();
-        // Steps beyond the last number are not logged.
+        // The log leaves out steps whose index does not fit into 16 bits.
         if let Ok(index) = u16::try_from(notes.len()) {
             notes.push(note());
             out.push(Op::Note { note: index });
@@ -19,7 +19,7 @@ impl Objects<'_> {
     }
 }
 
-/// All that the packet log needs of a program.
+/// Returns the names and steps of a program that the packet log needs.
 pub(super) fn notes(notes: Vec<Note>, layout: &Layout, document: &Document) -> Notes {
     let mut headers = layout.names();
     for header in &mut headers {
@@ -29,7 +29,9 @@ pub(super) fn notes(notes: Vec<Note>, layout: &Layout, document: &Document) -> N
     Notes { notes, headers, errors: document.errors.clone() }
 }
 
-/// Returns true if the log omits changes of a field: p4c's own variables, or reported by other events.
+/// Returns true if the log omits changes of a field.
+///
+/// These are p4c's own variables, and fields whose changes are reported by other events.
 fn is_noise(header: &str, field: &str) -> bool {
     let numbered = |prefix: &str| {
         let number = field.strip_prefix(prefix)?.strip_prefix('_')?;
@@ -42,13 +44,13 @@ fn is_noise(header: &str, field: &str) -> bool {
     }
 }
 
-/// A condition that went one of its two ways.
+/// Returns the step of a condition with the result `holds`.
 pub(super) fn condition(node: &Conditional, holds: bool) -> Note {
     let condition = node.source_info.text().unwrap_or(&node.name).to_owned();
     Note::Condition { condition, holds, source: source(&node.source_info) }
 }
 
-/// A table that is looked up.
+/// Returns the step of a table lookup.
 pub(super) fn table(index: u16, table: &Table, document: &Document) -> Note {
     let parameters = |id: &u64| {
         let action = document.actions.iter().find(|action| action.id == *id);
@@ -59,7 +61,7 @@ pub(super) fn table(index: u16, table: &Table, document: &Document) -> Note {
     Note::Table { table: index, parameters, source: source(&table.source_info) }
 }
 
-/// Statements that p4c has made a table or a call of, with a meaningless name.
+/// Returns the step of statements that p4c has turned into a table or a call with a generated name.
 pub(super) fn statements(info: &SourceInfo, name: &str) -> Note {
     Note::Statements { statements: info.text().unwrap_or(name).to_owned(), source: source(info) }
 }

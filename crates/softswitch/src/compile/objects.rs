@@ -23,14 +23,14 @@ pub(super) struct Objects<'a> {
 }
 
 impl Objects<'_> {
-    /// Index of a counter array that actions can count with.
+    /// Returns the index of a counter array that actions can count with.
     pub(super) fn counter(&self, name: &str, place: &str) -> Result<u16, LoadError> {
         let mut indirect = self.document.counter_arrays.iter().filter(|counter| !counter.is_direct);
         let index = indirect.position(|counter| counter.name == name);
         index.map(|i| i as u16).ok_or_else(|| malformed(place, format!("there is no counter array {name}")))
     }
 
-    /// Index and width of a register array.
+    /// Returns the index and the width of a register array.
     pub(super) fn register(&self, name: &str, place: &str) -> Result<(u16, u32), LoadError> {
         let mut registers = self.document.register_arrays.iter().enumerate();
         let found = registers.find(|(_, register)| register.name == name);
@@ -39,14 +39,14 @@ impl Objects<'_> {
         Ok((index as u16, register.bitwidth as u32))
     }
 
-    /// Index of the field list whose id is a primitive's argument.
+    /// Returns the index of the field list whose id is a primitive's argument.
     pub(super) fn field_list(&self, id: &Expr, place: &str) -> Result<u16, LoadError> {
         let number = if let Expr::Const(number) = id { number.to_u64() } else { None };
         let id = number.ok_or_else(|| unsupported(place, "a field list that varies"))?;
         field_list::index(id, self.document, place)
     }
 
-    /// Where the parameters of an action are.
+    /// Returns the places of an action's parameters.
     pub(super) fn parameters(&self, action: &json::Action) -> Result<Vec<Slot>, LoadError> {
         let (mut word, mut line) = (self.arguments.word, self.arguments.line);
         let mut slots = Vec::new();

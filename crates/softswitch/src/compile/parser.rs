@@ -17,7 +17,7 @@ use crate::json::number::Number;
 use crate::json::{self, Call, ParseState, Transition};
 use crate::program::{MAX_BITS, Note, Op, Standard, lines_for};
 
-/// Compiles the parser. The code goes on behind it when a packet is accepted or cannot be parsed.
+/// Compiles the parser. When it accepts a packet or fails, execution continues behind its code.
 pub(super) fn compile(
     parser: &json::Parser,
     objects: &Objects<'_>,
@@ -109,7 +109,7 @@ impl States<'_> {
 
     fn transitions(&self, state: &ParseState, scope: &Scope<'_>, out: &mut Emitter) -> Result<(), LoadError> {
         let key = Key::new(state, scope)?;
-        // One statement, so that the key is computed once for all cases.
+        // All cases form one statement, so that the key is computed only once.
         let mut cases = Expressions::new(out, scope.place);
         for case in &state.transitions {
             let to = self.target(case.next_state.as_deref(), scope.place)?;
@@ -138,7 +138,7 @@ impl States<'_> {
 }
 
 impl States<'_> {
-    /// Goes to a state where a value set has the key.
+    /// Emits a jump to a state, which is taken if a value set contains the key.
     fn value_set(
         &self,
         case: &Transition,
@@ -178,7 +178,7 @@ fn is_variable(target: &Expr, scope: &Scope<'_>) -> bool {
     scope.layout.field(header, field, scope.place).is_ok_and(|slot| slot.length.is_some())
 }
 
-/// Emits a jump to a state. Only jumps back can form a loop, so only they are counted.
+/// Emits a jump to a state. Only jumps back can form a loop, so only jumps back are counted.
 fn jump(to: Label, out: &mut Emitter) {
     if out.is_bound(to) {
         out.push(Op::Visit);

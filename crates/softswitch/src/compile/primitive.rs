@@ -21,7 +21,7 @@ use crate::program::{DROP_PORT, Note, Op, Place, Word, lines_for};
 type Argument = Expr;
 
 impl Objects<'_> {
-    /// Compiles an action's body; execution goes on behind its last instruction.
+    /// Compiles an action's body. Execution continues behind its last instruction.
     pub(super) fn action(&self, action: &json::Action, out: &mut Emitter) -> Result<(), LoadError> {
         let locals = self.parameters(action)?;
         let place = format!("action {}", action.name);
@@ -38,8 +38,10 @@ impl Objects<'_> {
         Ok(())
     }
 
-    /// Marks the packet's metadata, or a copy of it that is copied back later: p4c makes one where an
-    /// action is given it as a parameter.
+    /// Compiles `mark_to_drop`, which marks the packet's metadata, or a copy of it.
+    ///
+    /// If an action receives the metadata as a parameter, p4c makes a copy of it and copies it back
+    /// later.
     fn mark_to_drop(
         &self,
         metadata: Option<&Argument>,
@@ -77,7 +79,7 @@ impl Objects<'_> {
             }
             ("_jump_if_zero", [value, to]) => {
                 let target = jump_target(to, labels, scope)?;
-                // A way back has to be counted, so it gets a jump of its own.
+                // A jump back must be counted, so it gets a separate jump instruction.
                 let back = out.is_bound(target);
                 let to = if back { out.label() } else { target };
                 let past = out.label();
@@ -194,7 +196,7 @@ impl Objects<'_> {
         match target {
             FieldRef::One(slot) => read(&slot, out),
             FieldRef::OneOf(at, slots) => {
-                // The index must keep its value while the code selects a target.
+                // The copy keeps the index while the code selects a target.
                 let kept = out.new_word();
                 out.push(Op::Copy { d: kept, a: index, cut: 0 });
                 let read = |slot: &Slot, out: &mut Emitter| match slot.place {
@@ -210,7 +212,7 @@ impl Objects<'_> {
         }
     }
 
-    /// A hash, within `bounds`: the lowest result, and how many different ones there are.
+    /// Compiles a hash. `bounds` are the lowest result and the number of different results.
     fn hash(
         &self,
         target: &Argument,
@@ -278,13 +280,13 @@ pub(super) fn assign(
 /// Assigns a word that an instruction has computed.
 fn assign_word(target: &Argument, word: Word, scope: &Scope<'_>, out: &mut Emitter) -> Result<(), LoadError> {
     let target = resolve::target(target, scope)?;
-    // The word must keep its value while the code selects a target.
+    // The copy keeps the word while the code selects a target.
     let kept = out.new_word();
     out.push(Op::Copy { d: kept, a: word, cut: 0 });
     Expressions::new(out, scope.place).assign_to(&target, &Term::slot(Slot::word(kept, 64)))
 }
 
-/// Compiles an assignment to a field of variable length: of the value, and of its length.
+/// Compiles an assignment to a field of variable length, which sets its value and its length.
 pub(super) fn assign_variable(
     target: &Argument,
     source: &Argument,
@@ -327,13 +329,14 @@ fn random(
     Ok(())
 }
 
-/// A word that holds an index. One that is too large has to stay too large.
+/// Returns a word that holds an index. It keeps 64 bits, so that an index beyond the end stays
+/// beyond the end.
 fn index_word(index: &Argument, scope: &Scope<'_>, out: &mut Emitter) -> Result<u16, LoadError> {
     let index = Term::resolve(index, scope)?;
     Expressions::new(out, scope.place).word(&index, 64)
 }
 
-/// Emits a jump to a primitive. Only jumps back can form a loop, so only they are counted.
+/// Emits a jump to a primitive. Only jumps back can form a loop, so only jumps back are counted.
 fn jump(to: Label, out: &mut Emitter) {
     if out.is_bound(to) {
         out.push(Op::Again);

@@ -1,6 +1,7 @@
-//! Resolves the names of expressions: to terms, and to headers and fields.
+//! Resolves the names in expressions to terms, headers and fields.
 //!
-//! An expression may name a header by an index that is known at run time only, and that index is a term.
+//! An expression may name a header by an index that is known only at run time. Such an index is a
+//! term.
 
 use super::fault::{malformed, unsupported};
 use super::layout::{Layout, Slot, Storage};
@@ -10,10 +11,11 @@ use crate::json::expression::Expr;
 use crate::json::number::Number;
 use crate::program::MAX_BITS;
 
-/// The largest stack with an index known at run time: each of its headers gets instructions of its own.
+/// The largest stack whose index may be known only at run time, because each of its headers needs
+/// separate instructions.
 const MAX_CHOICES: usize = 256;
 
-/// Resolves names at some place of the program.
+/// The place in the program at which names are resolved.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scope<'a> {
     pub(super) layout: &'a Layout,
@@ -28,21 +30,21 @@ pub(super) struct Scope<'a> {
 /// A header.
 pub(super) enum HeaderRef {
     One(u16),
-    /// The header that an index chooses.
+    /// One of several headers. The term is the index that chooses it.
     OneOf(Term, Vec<u16>),
 }
 
-/// The members of a header union.
+/// A header union, represented by its members.
 pub(super) enum UnionRef {
     One(Vec<u16>),
-    /// The union at an index.
+    /// One of several unions. The term is the index that chooses it.
     OneOf(Term, Vec<Vec<u16>>),
 }
 
 /// A field.
 pub(super) enum FieldRef {
     One(Slot),
-    /// The one at an index.
+    /// One of several fields. The term is the index that chooses it.
     OneOf(Term, Vec<Slot>),
 }
 
@@ -132,7 +134,7 @@ impl Term {
             "^" => binary(Binary::Xor),
             "<<" => binary(Binary::Shl),
             ">>" => binary(Binary::Shr),
-            // As with infinite two's complements: -a - 1.
+            // The result is -a - 1, as in two's complement of unlimited width.
             "~" => Ok(Self::binary(Binary::Xor, right, Self::number(Number::from(1).negated()))),
             "==" => compare(Compare::Equal, false, false),
             "!=" => compare(Compare::Equal, false, true),
@@ -227,14 +229,14 @@ pub(super) fn header(expr: &Expr, scope: &Scope<'_>) -> Result<HeaderRef, LoadEr
                 }
             })
         }
-        // p4c's way to write the last header of a stack.
+        // p4c writes the last header of a stack in this form.
         Expr::StackField(stack, field) if field == "last" => {
             let stack = scope.layout.stack(stack, scope.place)?;
             let last = Term::last_of(scope.layout.stack_list[usize::from(stack)].count);
             Ok(HeaderRef::OneOf(last, scope.layout.stack_headers(stack).collect()))
         }
         other => {
-            // Whole structs of metadata are assigned in the same way.
+            // Whole structs of metadata are assigned with the same primitive.
             let name = name(other, "header", scope.place)?;
             scope.layout.header(name, scope.place).map(|header| HeaderRef::One(header.index))
         }
@@ -311,7 +313,7 @@ fn position(expr: &Expr, scope: &Scope<'_>) -> Result<usize, LoadError> {
     number.ok_or_else(|| malformed(scope.place, "a position is not a number"))
 }
 
-/// The name of an object of a certain type.
+/// Returns the name of an object of a certain type.
 pub(super) fn name<'a>(argument: &'a Expr, kind: &str, place: &str) -> Result<&'a str, LoadError> {
     match argument {
         Expr::Object(known, name) if known == kind => Ok(name),

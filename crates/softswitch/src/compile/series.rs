@@ -1,13 +1,13 @@
-//! Makes one step of several on neighbouring registers.
+//! Joins steps on neighbouring registers into one step.
 //!
-//! A program keeps a value that is wider than a field in several registers, and does the same with each of them. Their
-//! cells are adjacent in memory. If one step covers all of them, the processor prefetches the next cell while it works
-//! on the present one.
+//! A program keeps a value that is wider than a field in several registers, and runs the same
+//! instructions on each of them. Their cells are adjacent in memory. If one step covers all cells,
+//! the processor prefetches the next cell while it works on the present one.
 
 use crate::program::{Op, RegisterProgram};
 
-/// Sets in each instruction the number of following instructions that continue at its end.
-/// No instruction moves, so that jumps between them stay correct.
+/// Sets, in each instruction, the number of following steps that continue where it ends.
+/// No instruction moves, so that jumps stay correct.
 pub(super) fn join(code: &mut [Op], registers: &[RegisterProgram]) {
     for at in (0..code.len()).rev() {
         let further = match code[at..] {
@@ -23,7 +23,8 @@ pub(super) fn join(code: &mut [Op], registers: &[RegisterProgram]) {
     }
 }
 
-/// Returns the number of writes that follow `next`, if it goes on where `this` ends.
+/// Returns the number of writes that follow `next`, if the write `next` continues where the write
+/// `this` ends.
 fn written_behind(this: Op, next: Op, registers: &[RegisterProgram]) -> Option<u8> {
     let Op::WideRegisterWrite { a, register, index, .. } = this else { return None };
     let Op::WideRegisterWrite { a: next_a, register: next_register, index: next_index, more } = next else {
@@ -33,8 +34,10 @@ fn written_behind(this: Op, next: Op, registers: &[RegisterProgram]) -> Option<u
     (index == next_index && usize::from(a) + lines == usize::from(next_a)).then_some(more)
 }
 
-/// Returns the number of additions that follow `next`, if it goes on where `this` ends.
-/// All have to read their register to the same place, where only what the last one reads stays.
+/// Returns the number of additions that follow `next`, if the addition `next` continues where
+/// `this` ends.
+/// All additions must read their registers to the same lines, where only the contents of the last
+/// register remain.
 fn added_behind(this: [Op; 2], next: [Op; 2], registers: &[RegisterProgram]) -> Option<u8> {
     let [Op::LanesAddToRegister { d, register, index, .. }, Op::LanesAdd { d: sum, n, .. }] = this else {
         return None;
@@ -52,7 +55,7 @@ fn added_behind(this: [Op; 2], next: [Op; 2], registers: &[RegisterProgram]) -> 
     goes_on.then_some(more)
 }
 
-/// The lines of a register, if `next` is its neighbour.
+/// Returns the number of lines in a cell of `register`, if the register `next` is its neighbour.
 fn lines_before(register: u16, next: u16, registers: &[RegisterProgram]) -> Option<usize> {
     let (at, next) = (usize::from(register), usize::from(next));
     let (this, behind) = (registers.get(at)?, registers.get(next)?);

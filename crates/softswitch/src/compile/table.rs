@@ -15,8 +15,10 @@ use crate::program::{
 };
 use crate::translation::Translation;
 
-/// Describes a table; `masked` are the key fields that are masked before the lookup, and `actions` its
-/// actions, compiled, in the order of the JSON.
+/// Describes a table.
+///
+/// `masked` has the places of the key fields that are masked before the lookup. `actions` are the
+/// table's compiled actions, in the order of the JSON.
 pub(super) fn table(
     table: &json::Table,
     masked: &[Option<Storage>],
@@ -57,13 +59,14 @@ pub(super) fn table(
     })
 }
 
-/// The header and the field that a key field comes from.
+/// Returns the header and the field that a key field comes from.
 fn target<'a>(field: &'a json::TableKey, place: &str) -> Result<(&'a str, &'a str), LoadError> {
     let name = |i: usize| field.target.get(i).and_then(Value::as_str);
     name(0).zip(name(1)).ok_or_else(|| malformed(place, format!("{} is not a field", field.target)))
 }
 
-/// Masks the key fields that have a mask, and returns where each of them is then.
+/// Emits code that masks the key fields that have a mask, and returns the places of the masked
+/// values.
 pub(super) fn masked_fields(
     table: &json::Table,
     layout: &Layout,
@@ -94,7 +97,8 @@ pub(super) fn masked_fields(
     table.key.iter().map(masked).collect()
 }
 
-/// The fields of the key, packed into words: fields of up to 64 bits share a word where they fit.
+/// Returns the fields of the key, packed into words: fields of up to 64 bits share a word where
+/// they fit.
 fn key(
     table: &json::Table,
     masked: &[Option<Storage>],
@@ -126,7 +130,7 @@ fn key(
                 (KeySource::Lines(source, words), words)
             }
         };
-        // Ranges are compared as numbers, so each has a word of its own.
+        // Ranges are compared as numbers, so each range needs a separate word.
         let alone = words > 1 || kind == MatchKind::Range;
         if shift > 0 && (alone || shift + slot.bits > 64) {
             (word, shift) = (word + 1, 0);
@@ -169,7 +173,7 @@ fn invocation(
     Ok(Invocation { action, arguments: arguments.collect::<Result<_, _>>()? })
 }
 
-/// Reads a big-endian byte string of the length that `bits` need.
+/// Reads a number as a big-endian byte string of the length for `bits` bits.
 fn bytes(text: Option<&String>, bits: u32, place: &str) -> Result<Vec<u8>, LoadError> {
     let text = text.map(String::as_str).unwrap_or_default();
     let number = json::number::Number::parse(text).filter(|number| !number.is_negative());
@@ -212,7 +216,7 @@ fn fixed_entries(
     table.entries.iter().map(entry).collect()
 }
 
-/// One field of a fixed entry's key; `None` matches anything.
+/// Returns one field of a fixed entry's key; `None` matches every value.
 fn fixed_key(entry: &ConstKey, field: &KeyField, place: &str) -> Result<Option<KeyMatch>, LoadError> {
     let bytes = |text: &Option<String>| bytes(text.as_ref(), field.bits, place);
     let zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
@@ -224,7 +228,7 @@ fn fixed_key(entry: &ConstKey, field: &KeyField, place: &str) -> Result<Option<K
                 return Ok(None);
             }
             let mut value = bytes(&entry.key)?;
-            // p4c keeps what a program writes behind the prefix.
+            // p4c keeps the bits that a program writes behind the prefix. They are cleared here.
             let behind = json::number::Number::mask(field.bits.saturating_sub(prefix_len));
             for (at, byte) in value.iter_mut().rev().enumerate() {
                 *byte &= !((behind.limb(at / 8) >> (at % 8 * 8)) as u8);

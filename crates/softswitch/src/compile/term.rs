@@ -1,7 +1,8 @@
 //! Expressions whose names are resolved and whose ranges are known.
 //!
-//! BMv2 computes with unlimited precision, and p4c masks what has to wrap around. [`ValueRange`] says how many bits a value
-//! can have, so that it is computed in the fewest bits that give the same result.
+//! BMv2 computes with unlimited precision, and p4c masks the values that must wrap around.
+//! [`ValueRange`] is the number of bits that a value can have. With it, the compiler computes the
+//! value in the fewest bits that give the same result.
 
 use super::fault::unsupported;
 use super::layout::{Slot, Storage};
@@ -16,7 +17,8 @@ pub(super) struct ValueRange {
     pub(super) signed: bool,
 }
 
-/// A value may have any number of bits: it has to be masked before it can be used.
+/// The number of bits of a value without a limit. Such a value must be masked before it can be
+/// used.
 pub(super) const UNBOUNDED: u32 = u32::MAX;
 
 impl ValueRange {
@@ -30,7 +32,7 @@ impl ValueRange {
         Self { bits, signed: true }
     }
 
-    /// Bits of the value as a two's complement.
+    /// Returns the number of bits of the value in two's complement.
     pub(super) fn signed_bits(self) -> u32 {
         if self.signed { self.bits } else { self.bits.saturating_add(1) }
     }
@@ -98,7 +100,7 @@ pub(super) enum Kind {
 }
 
 impl Term {
-    /// A constant.
+    /// Makes the term of a constant.
     pub(super) fn number(number: Number) -> Self {
         let bits = number.bits();
         let bound = if number.is_negative() {
@@ -109,7 +111,7 @@ impl Term {
         Self { kind: Kind::Const(number), bound }
     }
 
-    /// A field. One with a sign is kept as a two's complement of its width.
+    /// Makes the term of a field. A signed field is stored in two's complement of its width.
     pub(super) fn slot(slot: Slot) -> Self {
         let bits = Self { kind: Kind::Field(slot.place), bound: ValueRange::unsigned(slot.bits) };
         if !slot.signed {
@@ -120,7 +122,8 @@ impl Term {
         Self { bound: ValueRange::signed(slot.bits), ..value }
     }
 
-    /// The term at a position that is known at run time only; 0 behind the last one.
+    /// Makes a term that selects one of `terms` by an index known only at run time; it is 0 behind
+    /// the last one.
     pub(super) fn at(index: &Self, terms: Vec<Self>) -> Self {
         let nothing = Self::number(Number::default());
         terms.into_iter().enumerate().rev().fold(nothing, |others, (position, term)| {
@@ -129,7 +132,7 @@ impl Term {
         })
     }
 
-    /// Its value if it is a constant.
+    /// Returns the term's value if it is a constant.
     pub(super) fn constant(&self) -> Option<&Number> {
         match &self.kind {
             Kind::Const(number) => Some(number),
@@ -149,7 +152,7 @@ impl Term {
         Self::truth(Kind::Compare(compare, Box::new(left), Box::new(right)))
     }
 
-    /// A test whether two terms are equal.
+    /// Returns a condition that holds if two terms are equal.
     pub(super) fn equal(left: Self, right: Self) -> Self {
         Self::compare(Compare::Equal, left, right)
     }
@@ -164,7 +167,7 @@ impl Term {
         Self { kind: Kind::Choose(Box::new(cond), Box::new(yes), Box::new(no)), bound }
     }
 
-    /// An operation on two terms.
+    /// Creates an operation on two terms.
     pub(super) fn binary(op: Binary, left: Self, right: Self) -> Self {
         let bound = match op {
             Binary::Add => left.bound.join(right.bound).wider_by(1),
@@ -204,7 +207,8 @@ impl Term {
         Self::binary(Binary::Sub, Self::slot(Slot::word(count, 16)), Self::number(Number::from(1)))
     }
 
-    /// A wide value that may be negative, shifted to the right: of a negative x this is ~(~x >> by).
+    /// Returns a wide value that may be negative, shifted to the right. For a negative x, this is
+    /// ~(~x >> by).
     pub(super) fn shifted_right(value: &Self, by: &Self) -> Self {
         let ones = || Self::number(Number::from(1).negated());
         let unsigned =
@@ -216,7 +220,7 @@ impl Term {
         Self::choose(negative, below, shifted(value.clone()))
     }
 
-    /// A value modulo 2^`width`, as a two's complement.
+    /// Returns a value modulo 2^`width`, in two's complement.
     pub(super) fn wrapped(value: Self, width: &Self, place: &str) -> Result<Self, LoadError> {
         let width = Self::width(width, place)?;
         let half = || Self::number(Number::power(width - 1));
@@ -226,7 +230,7 @@ impl Term {
         Ok(Self { bound: ValueRange::signed(width), ..wrapped })
     }
 
-    /// A value, clamped to the range of `width` bits.
+    /// Returns a value, clamped to the range of `width` bits.
     pub(super) fn saturated(op: &str, value: Self, width: &Self, place: &str) -> Result<Self, LoadError> {
         let width = Self::width(width, place)?;
         let (low, high) = if op == "usat_cast" {

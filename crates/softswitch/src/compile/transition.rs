@@ -1,4 +1,4 @@
-//! Where the parser goes from a state: the key, and the cases that it is compared with.
+//! Transitions of a parser state: the key, and the cases with which it is compared.
 
 use super::fault::{malformed, unsupported};
 use super::resolve::Scope;
@@ -25,7 +25,7 @@ struct Part {
     bytes: u32,
 }
 
-/// When a transition is taken.
+/// The condition under which a transition is taken.
 pub(super) enum Case {
     Always,
     If(Term),
@@ -42,7 +42,7 @@ impl Key {
                 let what = format!("a part of a transition key of more than {MAX_BITS} bits");
                 return Err(unsupported(scope.place, what));
             }
-            // A field with a sign is compared as it is on the wire.
+            // A signed field is compared in its wire representation.
             let value = match value.bound.signed {
                 true => Term::binary(Binary::And, value, Term::number(Number::mask(bits))),
                 false => value,
@@ -61,7 +61,7 @@ impl Key {
         Ok(Self { bytes, parts: together.into_iter().collect() })
     }
 
-    /// The key as one number, if it is narrow enough for that.
+    /// Returns the key as one number, if it is narrow enough for that.
     pub(super) fn narrow(&self) -> Option<&Term> {
         match self.parts.as_slice() {
             [part] if part.bytes <= NARROW_KEY_BYTES => Some(&part.value),
@@ -69,7 +69,8 @@ impl Key {
         }
     }
 
-    /// The key as one number, and its width in bits; `None` if it is empty or has too many.
+    /// Returns the key as one number, and its width in bits; `None` if the key is empty or too
+    /// wide.
     pub(super) fn whole(&self) -> Option<(Term, u32)> {
         let bits = self.bytes.checked_mul(8).filter(|bits| *bits <= MAX_BITS)?;
         let mut parts = self.parts.iter();
@@ -81,7 +82,7 @@ impl Key {
         Some((key, bits))
     }
 
-    /// The condition of a transition.
+    /// Returns the condition of a transition.
     pub(super) fn case(&self, case: &Transition, scope: &Scope<'_>) -> Result<Case, LoadError> {
         let place = scope.place;
         let default = case.value.as_deref() == Some("default");
@@ -110,13 +111,13 @@ impl Key {
             None if self.parts.is_empty() => {
                 Err(malformed(place, "a transition compares a key that is empty"))
             }
-            // The mask leaves nothing to compare.
+            // The mask selects no bits, so the case always applies.
             None => Ok(Case::Always),
         }
     }
 }
 
-/// The condition that a part of the key has a value; `None` if every value will do.
+/// Returns the condition that a part of the key has a value; `None` if every value matches.
 fn compare(part: &Part, value: &Number, mask: Option<Number>) -> Option<Term> {
     let Some(mask) = mask else {
         return Some(Term::equal(part.value.clone(), Term::number(value.clone())));

@@ -12,7 +12,7 @@ use crate::switch::Switch;
 use crate::table::Table;
 use crate::value_sets::ValueSet;
 
-/// Something of a switch that an update changes, by its P4Info id.
+/// A part of a switch's state that an update can change. The number is its P4Info id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// A table: its entries with their counters and meters, its default entry, and its action profile.
@@ -48,8 +48,8 @@ pub struct Checkpoint {
 }
 
 impl Switch {
-    /// Copies these parts; what the program does not have is left out.
-    /// It takes as long as the parts are large.
+    /// Copies these parts of the switch, except parts that the program does not have.
+    /// The time is proportional to the size of the parts.
     pub fn checkpoint(&self, parts: impl IntoIterator<Item = Part>) -> Checkpoint {
         let mut checkpoint = Checkpoint { next_scan: self.next_scan, ..Checkpoint::default() };
         let (directory, state) = (&self.pipeline.directory, &self.state);
@@ -95,7 +95,7 @@ impl Switch {
         checkpoint
     }
 
-    /// Makes the parts again what they were. No packet may have been processed in between.
+    /// Restores the parts. The switch must not have processed a packet since the checkpoint.
     pub fn restore(&mut self, checkpoint: Checkpoint) {
         let state = &mut self.state;
         put_back(&mut state.tables, checkpoint.tables);

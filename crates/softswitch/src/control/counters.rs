@@ -1,11 +1,11 @@
-//! Counters, as the control plane sees them.
+//! The control plane's access to counters.
 
 use super::CounterValue;
 use crate::error::ControlError;
 use crate::switch::Switch;
 
 impl Switch {
-    /// All cells of a counter array, by index.
+    /// Returns all cells of a counter array, by index.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].
@@ -13,7 +13,8 @@ impl Switch {
         Ok(&self.state.counters[self.counter(counter_id)?])
     }
 
-    /// Overwrites one cell of a counter array, or all cells; `None` leaves them as they are.
+    /// Overwrites one cell of a counter array, or all cells. A value of `None` leaves the cells
+    /// unchanged.
     ///
     /// # Errors
     /// [`ControlError`]: `UnknownId`, `OutOfRange`.

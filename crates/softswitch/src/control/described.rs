@@ -1,4 +1,4 @@
-//! One table by its id: turns the control plane's keys and actions into what the table stores.
+//! Converts the control plane's keys and actions of a table to the forms that the table stores.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::program::{Invocation, MatchKind, TableProgram};
 use crate::table::Action;
 use crate::translation::Translation;
 
-/// A table by id: its ids, and its description in the program.
+/// A table's ids, and its description in the program.
 #[derive(Clone, Copy)]
 pub(super) struct Described<'a> {
     pub(super) id: u32,
@@ -42,7 +42,7 @@ impl<'a> Described<'a> {
         format!("an entry of table {} with this key", self.program.name)
     }
 
-    /// Checks that entries of the table can be written at all.
+    /// Checks that the control plane can write entries of the table.
     pub(super) fn writable(&self) -> Result<(), ControlError> {
         if self.ids.constant_entries {
             return Err(ControlError::Constant(format!("table {}", self.program.name)));
@@ -82,7 +82,7 @@ impl<'a> Described<'a> {
             .map_err(|problem| self.invalid(problem))
     }
 
-    /// An action of the table, in an entry ([`Scope::TableOnly`]) or as the default.
+    /// Converts an action of the table, for an entry ([`Scope::TableOnly`]) or for the default.
     pub(super) fn action(&self, call: &ActionCall, wanted: Scope) -> Result<Action, ControlError> {
         let index = self.ids.actions.iter().position(|action| action.id == call.action_id);
         let index =
@@ -99,7 +99,7 @@ impl<'a> Described<'a> {
         Ok(Action::new(Invocation { action: index, arguments }, self.program))
     }
 
-    /// The arguments in the order of the program.
+    /// Returns the arguments of an action in the order of the program.
     fn arguments(&self, ids: &ActionIds, widths: &[u32], call: &ActionCall) -> Result<Vec<Vec<u8>>, String> {
         if let Some((id, _)) = call.params.iter().find(|(id, _)| !ids.parameters.contains(id)) {
             return Err(format!("it has no parameter {id}"));

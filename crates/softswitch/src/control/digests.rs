@@ -48,8 +48,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Acknowledges a digest list, so that the switch may send its messages again.
-    /// A list that is unknown or has expired is not an error.
+    /// Acknowledges a digest list, so that the switch may send its messages again. A list
+    /// that is unknown or has expired is not an error.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].

@@ -1,4 +1,4 @@
-//! Meters, as the control plane sees them.
+//! The control plane's access to meters.
 
 use super::{MeterColours, MeterConfig};
 use crate::error::ControlError;
@@ -7,8 +7,10 @@ use crate::program::MeterKind;
 use crate::switch::Switch;
 
 impl Switch {
-    /// The rates of all cells of a meter array, by index (`None`: all packets are green),
-    /// and what they have marked.
+    /// Returns the rates of all cells of a meter array, by index, and the packets that each cell
+    /// has marked.
+    ///
+    /// A cell without rates (`None`) marks all packets green.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].
@@ -33,7 +35,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Sets to zero what one cell of a meter array, or all cells, have marked.
+    /// Clears the counts of marked packets in one cell of a meter array, or in all cells.
     ///
     /// # Errors
     /// [`ControlError`]: `UnknownId`, `OutOfRange`.
@@ -68,7 +70,7 @@ pub(super) fn colours(meter: &Meter) -> MeterColours {
     MeterColours { green, yellow, red }
 }
 
-/// Checks rates against the kind of the meter that gets them.
+/// Checks that a meter of this kind can have these rates.
 pub(super) fn check(kind: MeterKind, config: Option<MeterConfig>, place: &str) -> Result<(), ControlError> {
     match config.map(|config| kind.check(&config)) {
         Some(Err(problem)) => Err(ControlError::InvalidArgument { place: place.to_owned(), problem }),

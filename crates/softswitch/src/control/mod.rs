@@ -1,8 +1,10 @@
-//! The state that the control plane reads and writes, in P4Runtime's terms but without its messages.
+//! The state that the control plane reads and writes, in P4Runtime's terms but without its
+//! messages.
 //!
-//! Tables, actions, match fields, parameters and counters are named by their P4Info ids. Values are big-endian byte
-//! strings: of any length that holds the value when written, canonical (no leading zeros, at least one byte) when read.
-//! The operations are methods of [`Switch`](crate::Switch); they run on the switch's own thread through
+//! Tables, actions, match fields, parameters and counters are identified by their P4Info ids.
+//! Values are big-endian byte strings. A written value may have any length that holds it. A value
+//! that is read is canonical (no leading zeros, at least one byte). The operations are methods of
+//! [`Switch`](crate::Switch); they run on the switch's own thread through
 //! [`Control::run`](crate::engine::Control::run).
 
 mod checkpoint;

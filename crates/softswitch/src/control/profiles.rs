@@ -1,4 +1,4 @@
-//! Action profiles and selectors, as the control plane sees them.
+//! The control plane's access to action profiles and selectors.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::program::TableProgram;
 use crate::switch::Switch;
 use crate::table::{Behaviour, BoundAction};
 
-/// The most that a group's weights may add up to where the program sets no bound.
+/// The maximum sum of the weights in a group, and the maximum size of a group without an own limit.
 const MAX_GROUP: u64 = 1 << 16;
 
 impl Switch {
@@ -31,7 +31,7 @@ impl Switch {
             return Err(ControlError::AlreadyExists(member_name(member.member_id)));
         }
         check_style(profile, state.one_shots > 0, false)?;
-        // The size of a selector is one of weights.
+        // The size of a selector limits the sizes of its groups, not the number of its members.
         if !profile.with_selector && profile.size > 0 && state.member_count() as u64 >= profile.size {
             return Err(full(profile));
         }
@@ -39,7 +39,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Changes the action of a member, for all that refer to it.
+    /// Changes the action of a member, for all entries and groups that refer to the member.
     ///
     /// # Errors
     /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `NotFound`.
@@ -69,7 +69,7 @@ impl Switch {
         }
     }
 
-    /// All members of a profile, by id.
+    /// Returns all members of a profile, by id.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].
@@ -103,7 +103,8 @@ impl Switch {
     /// Replaces the members of a group.
     ///
     /// # Errors
-    /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also another maximal size), `NotFound`, `Full`.
+    /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also for a changed maximum size),
+    /// `NotFound`, `Full`.
     pub fn modify_profile_group(&mut self, group: &ProfileGroup) -> Result<(), ControlError> {
         let pipeline = self.pipeline.clone();
         let profile = lookup(&pipeline, group.profile_id)?;
@@ -133,7 +134,7 @@ impl Switch {
         }
     }
 
-    /// All groups of a selector, by id.
+    /// Returns all groups of a selector, by id.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].
@@ -149,8 +150,10 @@ impl Switch {
         Ok(groups.map(shown).collect())
     }
 
-    /// Notes whether a port is up: selectors choose no member that watches one that is down, and multicast
-    /// groups take replicas' backups.
+    /// Sets the state of a port. It affects selectors and multicast groups.
+    ///
+    /// Selectors do not choose members that watch a port that is down. Multicast groups use the
+    /// backups of replicas on such a port.
     pub fn set_port(&mut self, port: u16, up: bool) {
         self.state.tell(|journal, _| journal.set_port(port, up));
         self.replication.set_port(port, up);
@@ -197,7 +200,8 @@ impl Switch {
         let others = state.groups().filter(|(id, _)| *id != group.group_id);
         let others: u64 =
             others.map(|(_, one)| profile.counts.sum(one.members.iter().map(|member| member.weight))).sum();
-        // Each unit of weight takes a place, whatever the sizes are of.
+        // Each unit of weight takes one place in the group, even if the profile's sizes count
+        // members.
         let places: u64 = weights().map(u64::from).sum();
         let all = size.saturating_add(others);
         if size > own || places > MAX_GROUP || (profile.size > 0 && all > profile.size) {
@@ -240,7 +244,7 @@ impl Switch {
         }
     }
 
-    /// The same as the control plane wrote it.
+    /// Returns a behaviour in the form in which the control plane wrote it.
     pub(super) fn shown_behaviour(&self, program: &TableProgram, behaviour: &Behaviour) -> EntryAction {
         let profile = program.profile.map(|profile| &self.state.profiles[profile]);
         match (behaviour, profile) {
@@ -251,7 +255,7 @@ impl Switch {
                 EntryAction::Group(profile.group_at(*place).unwrap_or(0))
             }
             (Behaviour::OneShot(one_shot), _) => EntryAction::OneShot(one_shot.calls.clone()),
-            // A table without a profile has none of these.
+            // This case does not occur, because a table without a profile has only single actions.
             _ => EntryAction::OneShot(Vec::new()),
         }
     }
@@ -261,7 +265,7 @@ fn lookup(pipeline: &Pipeline, id: u32) -> Result<&ProfileIds, ControlError> {
     pipeline.directory.profiles.get(&id).ok_or(ControlError::UnknownId { what: "action profile", id })
 }
 
-/// A profile, if the program uses it: the compiler may have left its tables out.
+/// Returns a profile; `None` if the P4Info has it but the compiler has left out its tables.
 fn used(pipeline: &Pipeline, id: u32) -> Result<Option<&ProfileIds>, ControlError> {
     let named = |profile: &&ActionProfile| profile.preamble.as_ref().is_some_and(|one| one.id == id);
     match lookup(pipeline, id) {
@@ -283,7 +287,9 @@ fn full(profile: &ProfileIds) -> ControlError {
     ControlError::Full { table: format!("of action profile {}", profile.name), size: profile.size as usize }
 }
 
-/// A selector's entries are all written in one style: with members and groups, or with sets of actions.
+/// Checks that all entries of a selector have one style: members and groups, or sets of actions.
+///
+/// `other` is true if the selector has entries of the other style.
 fn check_style(profile: &ProfileIds, other: bool, one_shot: bool) -> Result<(), ControlError> {
     if !other {
         return Ok(());
@@ -338,7 +344,7 @@ fn check_one_shot(
     Ok(())
 }
 
-/// A member's action for each of the profile's tables.
+/// Prepares a member's action for each of the profile's tables.
 fn bind(
     pipeline: &Pipeline,
     profile: &ProfileIds,

@@ -1,4 +1,4 @@
-//! Registers, as the control plane sees them.
+//! The control plane's access to registers.
 
 use tributary_p4runtime::canonical;
 
@@ -7,7 +7,7 @@ use crate::registers::Registers;
 use crate::switch::Switch;
 
 impl Switch {
-    /// Cells of a register array from `first` on, at most `count`, as canonical byte strings.
+    /// Returns up to `count` cells of a register array from `first` on, as canonical byte strings.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].

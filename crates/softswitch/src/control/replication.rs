@@ -1,4 +1,4 @@
-//! Multicast groups and clone sessions, as the control plane sees them.
+//! The control plane's access to multicast groups and clone sessions.
 
 use super::{CloneSession, MulticastGroup};
 use crate::error::ControlError;
@@ -30,7 +30,7 @@ impl Switch {
         self.replication.delete(id)
     }
 
-    /// All multicast groups, by id.
+    /// Returns all multicast groups, by id.
     pub fn groups(&self) -> Vec<MulticastGroup> {
         self.replication.groups()
     }
@@ -60,7 +60,7 @@ impl Switch {
         self.replication.delete_session(id)
     }
 
-    /// All clone sessions, by id.
+    /// Returns all clone sessions, by id.
     pub fn sessions(&self) -> Vec<CloneSession> {
         self.replication.sessions()
     }

@@ -1,4 +1,4 @@
-//! Tables, as the control plane sees them.
+//! The control plane's access to tables.
 
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Changes the action of an entry, its note and its timeout; its counter goes on.
+    /// Changes the action of an entry, its controller data and its timeout. Its counter is kept.
     ///
     /// # Errors
     /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `Constant`, `NotFound`.
@@ -68,7 +68,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Changes the note of an entry and its timeout; its action stays.
+    /// Changes the controller data of an entry and its timeout, but not its action.
     ///
     /// # Errors
     /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `Constant`, `NotFound`.
@@ -104,7 +104,7 @@ impl Switch {
         Ok(())
     }
 
-    /// One entry, and what it has besides its action.
+    /// Returns one entry, and its resources besides the action.
     ///
     /// # Errors
     /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `NotFound`.
@@ -116,7 +116,7 @@ impl Switch {
         Ok(self.show(described, entry, Instant::now()))
     }
 
-    /// All entries of a table, in no particular order.
+    /// Returns all entries of a table, in no particular order.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].
@@ -129,8 +129,9 @@ impl Switch {
         Ok(table.entries().map(|entry| self.show(described, entry, now)).collect())
     }
 
-    /// Sets the default action of a table, for packets that nothing matches; `None` restores the program's
-    /// own, without a note and without rates.
+    /// Sets the default action of a table, for packets that match no entry.
+    ///
+    /// `None` restores the program's own default action, without controller data and without rates.
     ///
     /// # Errors
     /// [`ControlError`]: `UnknownId`, `InvalidArgument`, `Constant`.
@@ -157,7 +158,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Sets the note of a table's default entry.
+    /// Sets the controller data of a table's default entry.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].
@@ -167,7 +168,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Returns the entry for packets that nothing matches.
+    /// Returns the entry for packets that match no other entry.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].
@@ -185,10 +186,11 @@ impl Switch {
         })
     }
 
-    /// Overwrites a direct counter; `None` leaves it as it is.
+    /// Overwrites a direct counter. A value of `None` leaves the counter unchanged.
     ///
     /// # Errors
-    /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also where the table has none), `NotFound`.
+    /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also if the table has no counters),
+    /// `NotFound`.
     pub fn set_direct_counter(
         &mut self,
         entry: &EntryRef,
@@ -204,10 +206,10 @@ impl Switch {
         Ok(())
     }
 
-    /// Checks rates for a table's direct meters.
+    /// Checks that a table's direct meters can have these rates.
     ///
     /// # Errors
-    /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also where the table has no meters).
+    /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also if the table has no meters).
     pub fn check_direct_meter(&self, table_id: u32, config: Option<MeterConfig>) -> Result<(), ControlError> {
         let described = describe(&self.pipeline, table_id)?;
         let meter = described.program.meter;
@@ -218,7 +220,8 @@ impl Switch {
     /// Sets the rates of a direct meter, and fills its buckets.
     ///
     /// # Errors
-    /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also where the table has no meters), `NotFound`.
+    /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also if the table has no meters),
+    /// `NotFound`.
     pub fn set_direct_meter(
         &mut self,
         entry: &EntryRef,
@@ -228,10 +231,11 @@ impl Switch {
         self.change_direct_meter(entry, |meter, kind| meter.configure(kind, config))
     }
 
-    /// Sets to zero what a direct meter has marked.
+    /// Clears the counts of packets that a direct meter has marked.
     ///
     /// # Errors
-    /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also where the table has no meters), `NotFound`.
+    /// [`ControlError`]: `UnknownId`, `InvalidArgument` (also if the table has no meters),
+    /// `NotFound`.
     pub fn clear_direct_colours(&mut self, entry: &EntryRef) -> Result<(), ControlError> {
         self.change_direct_meter(entry, |meter, _| meter.forget_marked())
     }
@@ -261,8 +265,8 @@ impl Switch {
         })
     }
 
-    /// The entries that no packet has hit for as long as their timeouts.
-    /// Each is named again after another timeout.
+    /// Returns the entries that no packet has hit during their timeouts.
+    /// An entry is returned again after each further timeout.
     pub(super) fn expired(&mut self, now: Instant) -> Vec<TableEntry> {
         let pipeline = self.pipeline.clone();
         let mut expired = Vec::new();
@@ -297,7 +301,7 @@ impl Switch {
         entry.ok_or_else(|| ControlError::NotFound(described.entry_name()))
     }
 
-    /// Notes what an entry refers to.
+    /// Counts the reference of an entry to a member or group of an action profile.
     fn refer_to(&mut self, described: Described<'_>, pattern: &Pattern) {
         let State { tables, profiles, .. } = &mut self.state;
         let entry = tables[described.ids.index].entry(pattern);

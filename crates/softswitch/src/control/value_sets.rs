@@ -1,4 +1,4 @@
-//! Value sets, as the control plane sees them.
+//! The control plane's access to value sets.
 
 use super::{FieldMatch, KeyMatch};
 use crate::check::ValueSetIds;
@@ -8,7 +8,7 @@ use crate::program::Pattern;
 use crate::switch::Switch;
 
 impl Switch {
-    /// The members of a value set.
+    /// Returns the members of a value set.
     ///
     /// # Errors
     /// [`ControlError::UnknownId`].

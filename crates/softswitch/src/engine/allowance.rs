@@ -1,22 +1,24 @@
-//! Limits the frames from a port that go to the controller.
-//! All ports share one connection to it: a flood from one port must not keep it from hearing the others.
+//! Limits the frames from each port that go to the controller.
+//!
+//! All ports share one connection to the controller. A flood from one port must not block the
+//! frames of other ports.
 
 use std::time::{Duration, Instant};
 
-/// Frames to the controller that a port may have in a second, and in one burst.
+/// Maximum number of frames from a port to the controller per second, and in one burst.
 /// Cables are probed ten times a second.
 const A_SECOND: u32 = 100;
 const EACH_TAKES: Duration = Duration::from_millis(1000 / A_SECOND as u64);
 
-/// Allowance of packets that a port may still send to the controller.
+/// The number of frames that a port may still send to the controller.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Allowance {
-    /// When the full allowance will be back; `None`: nothing was taken yet.
+    /// The time at which the full allowance is available again; `None` before the first frame.
     whole_at: Option<Instant>,
 }
 
 impl Allowance {
-    /// Takes one frame's worth if that much is left.
+    /// Takes the allowance for one frame, if enough is left, and returns true if it was.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         let whole_at = self.whole_at.map_or(now, |at| at.max(now)) + EACH_TAKES;
         let there_is = whole_at - now <= EACH_TAKES * A_SECOND;

@@ -4,44 +4,48 @@ use std::time::{Duration, Instant};
 
 /// Time for which ports are polled after the last frames.
 const PATIENCE: Duration = Duration::from_micros(50);
-/// A sleep that was not longer than this was not worth it: waking up takes tens of microseconds itself
-/// on a virtual machine.
+/// The longest sleep that is not worthwhile, because waking up alone takes tens of microseconds on
+/// a virtual machine.
 const SHORT_SLEEP: Duration = Duration::from_micros(150);
 /// Polling pays if at least this number of the last eight polls found a frame.
 const FOUND_OF_EIGHT: u32 = 2;
 /// After this number of short sleeps without polling, the thread tries polling again.
 const SLEEPS_TO_A_TRIAL: u8 = 16;
 
-/// Adaptive busy polling. Where a few packets go to and fro, each side is done before the other side's
-/// next packet comes: falling asleep and being woken then takes longer than the work, on both sides. So the thread
-/// keeps polling for a short time before it sleeps, as long as that pays. With 16 packets under way an IPv4 router then
-/// forwarded twice as many packets a second, on a virtual machine that is slow to wake.
+/// Adaptive busy polling.
 ///
-/// Two signs show that polling pays. A long sleep shows that frames are rare. A short sleep shows little, since most of
-/// it may have been the wake-up: the results of the last polls decide then.
+/// Where a few packets travel back and forth, each side is done before the other side's next packet
+/// arrives. Falling asleep and waking up then takes longer than the work, on both sides. So the
+/// thread keeps polling for a short time before it sleeps, while polling pays. With 16 packets in
+/// flight, an IPv4 router then forwarded twice as many packets a second, on a virtual machine that
+/// is slow to wake up.
 ///
-/// Between two polls the thread must yield the processor. Other threads that wait for the processor run meanwhile.
+/// Two signs show whether polling pays. A long sleep shows that frames are rare. A short sleep
+/// shows little, because most of it may have been the wake-up. Then the results of the last polls
+/// decide.
+///
+/// Between two polls the thread must yield the processor, so that other threads can run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BusyPoll {
-    /// When there were frames last.
+    /// The time at which frames were last found.
     last: Instant,
-    /// True while the thread polls because [`goes_on`](Self::goes_on) decided so. The first poll after a
-    /// sleep needs no decision.
+    /// True while the thread polls because [`goes_on`](Self::goes_on) returned true. The first poll
+    /// after a sleep does not set it.
     looks: bool,
     /// Results of the last eight polls, the last one in the lowest bit: 1 if the poll found a frame.
     found: u8,
     slept_for_short: bool,
-    /// Short sleeps since the last look, up to those that a trial takes.
+    /// Number of short sleeps since the last decided poll, up to [`SLEEPS_TO_A_TRIAL`].
     short_sleeps: u8,
 }
 
 impl BusyPoll {
-    /// For a thread that begins now.
+    /// Creates the state of a thread that begins now.
     pub(super) fn new(now: Instant) -> Self {
         Self { last: now, looks: false, found: 0, slept_for_short: false, short_sleeps: 0 }
     }
 
-    /// To be called when there were frames.
+    /// Records that a poll has found frames.
     pub(super) fn found(&mut self, now: Instant) {
         self.last = now;
         self.end_look(true);
@@ -60,7 +64,7 @@ impl BusyPoll {
         goes_on
     }
 
-    /// To be called after a sleep of this length.
+    /// Records a sleep of this length.
     pub(super) fn slept(&mut self, length: Duration) {
         self.slept_for_short = length <= SHORT_SLEEP;
         if self.slept_for_short && self.short_sleeps < SLEEPS_TO_A_TRIAL {

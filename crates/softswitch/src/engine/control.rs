@@ -14,7 +14,7 @@ use crate::packet_log::PacketLog;
 use crate::pipeline::Pipeline;
 use crate::switch::Switch;
 
-/// Work to do between two packets.
+/// Work that the switch's thread does between two packets.
 pub(super) type Request = Box<dyn FnOnce(&mut EngineState) + Send>;
 
 /// Frames that the switch sends to the CPU port.
@@ -26,7 +26,7 @@ pub type PacketIns = tokio::sync::mpsc::Receiver<Vec<u8>>;
 /// If the receiver is full, the newest are dropped.
 pub type Notifications = tokio::sync::mpsc::Receiver<Notification>;
 
-/// A handle on a running switch, for the control plane. Cheap to clone.
+/// A handle on a running switch, for the control plane. It is cheap to clone.
 #[derive(Clone)]
 pub struct Control {
     requests: Sender<Request>,
@@ -45,7 +45,7 @@ impl Control {
         Self { requests, waker, log: None }
     }
 
-    /// A handle whose user loads programs that log their packets.
+    /// Returns a handle that loads programs with this packet log.
     #[must_use]
     pub fn with_log(self, log: Option<PacketLog>) -> Self {
         Self { log, ..self }
@@ -56,8 +56,11 @@ impl Control {
         self.log.clone()
     }
 
-    /// Starts `pipeline` with empty tables and cleared counters, registers and groups, in place of what ran
-    /// before. Compile it with [`Pipeline::load`] first, off the async threads: that takes milliseconds.
+    /// Starts `pipeline` in place of the running program.
+    ///
+    /// Its tables are empty, and its counters, registers and groups are cleared. Compile the
+    /// pipeline with [`Pipeline::load`] first, on a thread that may block, because that takes
+    /// milliseconds.
     ///
     /// # Errors
     /// [`ControlError::Stopped`].
@@ -65,13 +68,14 @@ impl Control {
         self.install(Switch::new(pipeline)).await
     }
 
-    /// Installs a switch whose tables are filled already, in the same way.
-    /// It happens even if the returned future is dropped.
+    /// Starts a switch whose tables are already filled, in place of the running one.
+    /// The switch is installed even if the returned future is dropped.
     ///
     /// # Errors
     /// [`ControlError::Stopped`].
     pub async fn install(&self, switch: Switch) -> Result<(), ControlError> {
-        // The old switch is dropped here: freeing its memory must not hold up packets.
+        // The old switch is dropped on this thread, so that freeing its memory does not delay
+        // packets.
         let replace = move |core: &mut EngineState| {
             let before = core.switch.replace(switch);
             core.tell_ports();
@@ -81,11 +85,12 @@ impl Control {
     }
 
     /// Runs `work` on the switch's own thread between two packets, and returns its result.
-    /// Packets see all of it happen at once; they wait meanwhile, so keep it short (one batch of updates). It happens
-    /// even if the returned future is dropped.
+    /// Packets see all changes of `work` at once. They wait while it runs, so keep it short (one
+    /// batch of updates). The work is done even if the returned future is dropped.
     ///
     /// # Errors
-    /// [`ControlError::NoPipeline`] before the first commit, [`ControlError::Stopped`] after the end.
+    /// [`ControlError::NoPipeline`] before the first commit, [`ControlError::Stopped`] after the
+    /// end.
     pub async fn run<R, F>(&self, work: F) -> Result<R, ControlError>
     where
         R: Send + 'static,
@@ -95,8 +100,10 @@ impl Control {
         result.ok_or(ControlError::NoPipeline)
     }
 
-    /// Hands the switch a frame as if it had come in at the CPU port: it begins with the program's
-    /// `packet_out` controller header, already in wire format (fields packed from the first bit on).
+    /// Processes a frame as if the CPU port had received it.
+    ///
+    /// The frame begins with the program's `packet_out` controller header in wire format (fields
+    /// packed from the first bit on).
     ///
     /// # Errors
     /// [`ControlError::NoPipeline`], [`ControlError::Stopped`].
@@ -111,7 +118,7 @@ impl Control {
 
     /// Ends the thread if it still runs.
     pub(super) fn stop(&self) {
-        // An error means that the thread has ended.
+        // An error means that the thread has already ended.
         let _ = self.send(Box::new(|core| core.stopping = true));
     }
 

@@ -1,14 +1,15 @@
 //! The thread that owns a switch and its ports.
 //!
-//! It sleeps until a port has frames or the control plane has a request. It works in rounds of a few frames from each
-//! port, and polls for requests of the control plane once a round. So requests delay packets only by their own work,
-//! and see the switch between two packets.
+//! It sleeps until a port has frames or the control plane has a request. It works in rounds of a
+//! few frames from each port, and polls for requests of the control plane once a round. So a
+//! request delays packets only by its own work, and it sees the switch between two packets.
 //!
-//! Between a round that had frames and sleep it yields the processor once and looks again. Falling asleep and being
-//! woken costs a system call, an interrupt or both on either side, for each frame where frames arrive one by one;
-//! finding what others have sent while they ran costs nothing. With all nodes of three-tier-8 on two processors this
-//! saves an all-reduce 6 % of its time over links of 50 Mbit/s, and 19 % from 100 Mbit/s on, if workers do the same.
-//! Where frames come soon after others, it [goes on looking](busy_poll) for a little while.
+//! After a round with frames, the thread yields the processor once and polls again before it
+//! sleeps. Where frames arrive one by one, each sleep and wake-up costs a system call, an interrupt
+//! or both on either side. A poll costs nothing and finds the frames that other threads have sent
+//! while they ran. With all nodes of three-tier-8 on two processors, this saves 6 % of the time of
+//! an all-reduce over links of 50 Mbit/s, and 19 % from 100 Mbit/s on, if workers do the same.
+//! Where frames follow each other closely, the thread [keeps polling](busy_poll) for a short time.
 
 mod allowance;
 mod busy_poll;
@@ -33,14 +34,14 @@ pub use control::{Control, Notifications, PacketIns};
 use ports::Ports;
 use state::EngineState;
 
-/// Packets for the controller that may wait for the server to send them.
+/// The maximum number of packets to the controller that wait for the server.
 const PACKET_INS: usize = 1024;
-/// Notifications for the controller that may wait for the server to send them.
+/// The maximum number of notifications to the controller that wait for the server.
 const NOTICES: usize = 256;
 /// The control plane's token; a port's token is its index.
 const CONTROL: Token = Token(usize::MAX);
-/// Readiness events that the thread takes from the operating system at once.
-/// The thread polls all ports, also those without an event.
+/// The number of readiness events that the thread takes from the operating system at once. The
+/// thread polls all ports, also those without an event.
 const EVENTS: usize = 256;
 
 /// A running thread. It ends when this is dropped.
@@ -65,10 +66,12 @@ impl Engine {
         Self::launch(name, ports, cpu_port, None)
     }
 
-    /// The same with a switch whose tables are filled already: it sees the first frame of each port.
+    /// Starts a thread like [`Engine::start`], with a switch whose tables are already filled.
+    ///
+    /// This switch processes all frames, from the first one of each port on.
     ///
     /// # Errors
-    /// As [`Engine::start`].
+    /// The errors of [`Engine::start`].
     pub fn start_with(
         name: &str,
         ports: Vec<(u16, Box<dyn FramePort>)>,
@@ -105,7 +108,7 @@ impl Engine {
         Ok((Self { control, notifications: Some(notifications), thread: Some(thread) }, received))
     }
 
-    /// The control plane's handle.
+    /// Returns the control plane's handle.
     pub fn control(&self) -> &Control {
         &self.control
     }
@@ -116,7 +119,7 @@ impl Engine {
         self.notifications.take()
     }
 
-    /// Ends the thread and waits for it; this takes no longer than one round.
+    /// Ends the thread and waits for its end, which takes at most one round.
     ///
     /// # Errors
     /// [`SwitchError::Panicked`].
@@ -139,7 +142,7 @@ impl Drop for Engine {
     }
 }
 
-/// The body of the thread.
+/// Runs the thread until it is stopped.
 fn work(mut core: EngineState, mut poll: Poll, requests: &Receiver<Request>) {
     let mut events = Events::with_capacity(EVENTS);
     let mut busy_poll = BusyPoll::new(Instant::now());

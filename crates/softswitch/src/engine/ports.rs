@@ -1,4 +1,4 @@
-//! The ports of a switch: links by number, and the way to the controller.
+//! The ports of a switch: links by number, and the queue of frames to the controller.
 
 use std::fmt;
 use std::io;
@@ -23,7 +23,7 @@ pub(super) struct Ports {
     drops: Drops,
     /// Number of ports that have failed.
     failures: usize,
-    /// Room for the index of each frame that leaves, behind that of its link.
+    /// A buffer for sending: the index of a link, and the index of a frame that leaves by the link.
     leaving: Vec<(usize, usize)>,
 }
 
@@ -35,22 +35,23 @@ struct Link {
 
 #[derive(Debug, Default)]
 struct LinkState {
-    /// The port cannot be used any more.
+    /// True if the port has failed and cannot be used any more.
     failed: bool,
-    /// Number of its frames that may still go to the controller.
+    /// The number of frames that the port may still send to the controller.
     to_controller: Allowance,
 }
 
 /// Counts of dropped frames, by reason.
 #[derive(Debug, Default)]
 struct Drops {
-    /// The program sent them to a port that does not exist.
+    /// Frames that the program sent to a port that does not exist.
     no_port: u64,
-    /// The controller did not read fast enough.
+    /// Frames to the controller that found its queue full, because the controller did not read fast
+    /// enough.
     packet_ins: u64,
-    /// A port's frames for the controller exceeded its allowance.
+    /// Frames from a port to the controller that exceeded the port's allowance.
     too_many: u64,
-    /// They were shorter or longer than a frame can be.
+    /// Frames that were shorter or longer than a frame can be.
     bad_length: u64,
 }
 
@@ -62,7 +63,7 @@ impl fmt::Debug for Ports {
 }
 
 impl Ports {
-    /// Registers all ports; tokens are indices.
+    /// Registers all ports. A port's token is its index.
     pub(super) fn new(
         ports: Vec<(u16, Box<dyn FramePort>)>,
         cpu_port: u16,
@@ -109,7 +110,7 @@ impl Ports {
         self.links.len()
     }
 
-    /// The next frame of a port, and the port's number.
+    /// Returns the next frame of a port, and the port's number.
     pub(super) fn receive(&mut self, index: usize) -> Option<(u16, &[u8])> {
         let Link { number, port, state } = self.links.get_mut(index).filter(|link| !link.state.failed)?;
         match port.receive() {
@@ -149,7 +150,7 @@ impl Ports {
         let link = self.by_number.get(usize::from(ingress)).copied().flatten();
         let allowance =
             link.and_then(|index| self.links.get_mut(index)).map(|link| &mut link.state.to_controller);
-        // The controller's own frames come in by no link, so nothing limits them.
+        // The controller's own frames come in by no link, so no allowance limits them.
         if allowance.is_some_and(|allowance| !allowance.take(Instant::now())) {
             self.drops.too_many += 1;
         } else if self.packet_ins.try_send(frame.to_vec()).is_err() {

@@ -10,11 +10,11 @@ use crate::control::Notification;
 use crate::outputs::Outputs;
 use crate::switch::Switch;
 
-/// Frames of one port that are processed before the next port's turn.
+/// The maximum number of frames of one port that are processed in a round.
 const FRAMES_A_ROUND: usize = 64;
-/// The number of bytes at which frames are sent, even without a full [batch](BATCH) for each port.
-/// The kernel finds them in the processor's cache, and they are enough for two ports' longest joined frames: with a
-/// megabyte an all-reduce over 1 Gbit/s took 3 % more.
+/// The number of bytes at which frames are sent, even if no port has a full [batch](BATCH).
+/// The kernel finds this number of bytes in the processor's cache, and two ports' longest joined frames
+/// fit into it. With a megabyte, an all-reduce over 1 Gbit/s took 3 % longer.
 const BYTES_AT_ONCE: usize = 100 << 10;
 
 /// The state of the thread, on which requests work.
@@ -30,7 +30,8 @@ pub(super) struct EngineState {
 }
 
 impl EngineState {
-    /// Takes a few frames of each port and sends off the results. Returns whether there were any frames.
+    /// Processes a few frames of each port and sends the results. Returns true if there was any
+    /// work.
     pub(super) fn round(&mut self) -> bool {
         let mut any = false;
         for port in 0..self.ports.count() {
@@ -39,7 +40,8 @@ impl EngineState {
                 if let Some(switch) = &mut self.switch {
                     switch.process(number, frame, &mut self.outputs);
                 }
-                // Neighbours should be sent together.
+                // Consecutive frames should be sent together, so frames are sent only at the end of
+                // a batch.
                 if taken.is_multiple_of(BATCH) || self.outputs.byte_len() >= BYTES_AT_ONCE {
                     self.send_off();
                 }
@@ -53,7 +55,7 @@ impl EngineState {
         any | self.go_on()
     }
 
-    /// Notifies the switch of the ports that are up.
+    /// Notifies the switch of the state of each port.
     pub(super) fn tell_ports(&mut self) {
         self.known_failures = self.ports.failures();
         if let Some(switch) = &mut self.switch {
@@ -61,8 +63,8 @@ impl EngineState {
         }
     }
 
-    /// Continues with packets that wait for another pass; ports have their turn in between. Returns whether
-    /// there were any.
+    /// Continues with packets that wait for another pass; ports have their turn in between. Returns
+    /// true if any packet was waiting.
     pub(super) fn go_on(&mut self) -> bool {
         let Some(switch) = self.switch.as_mut().filter(|switch| switch.is_waiting()) else { return false };
         switch.go_on(&mut self.outputs);
@@ -71,7 +73,7 @@ impl EngineState {
     }
 
     /// Sends the notifications that are due.
-    /// Returns how long there may be nothing else; `None`: until something comes.
+    /// Returns the time until the next notification may be due; `None` if none is scheduled.
     pub(super) fn tell(&mut self) -> Option<Duration> {
         let switch = self.switch.as_mut()?;
         let due = switch.next_notification()?;
@@ -86,7 +88,7 @@ impl EngineState {
         Some(switch.next_notification()?.saturating_duration_since(now))
     }
 
-    /// Processes a frame that no port has received.
+    /// Processes a frame from the controller as if `port` had received it.
     pub(super) fn inject(&mut self, port: u16, frame: &[u8]) {
         if let Some(switch) = &mut self.switch {
             switch.process(port, frame, &mut self.outputs);
@@ -94,7 +96,7 @@ impl EngineState {
         }
     }
 
-    /// Sends off the results.
+    /// Sends the frames that the switch has produced.
     pub(super) fn send_off(&mut self) {
         self.ports.send_all(&self.outputs);
         self.outputs.clear();

@@ -29,7 +29,8 @@ pub(super) fn write(bytes: &mut [u8], begin: usize, count: usize, value: u64) {
     }
 }
 
-/// Reads a number of `count` bits into limbs, the lowest first; limbs above it become 0.
+/// Reads a number of `count` bits into limbs, the lowest first. The limbs above the number become
+/// 0.
 pub(super) fn read_limbs(bytes: &[u8], begin: usize, count: usize, limbs: &mut [u64]) {
     let mut left = count;
     for limb in limbs {
@@ -49,7 +50,8 @@ pub(super) fn write_limbs(bytes: &mut [u8], begin: usize, count: usize, limbs: &
     }
 }
 
-/// Where a field is, in a header whose field of variable length has `variable` bits.
+/// Returns the first bit of a field, in a header whose field of variable length has `variable`
+/// bits.
 fn begin(field: &LooseField, variable: usize) -> usize {
     field.bit as usize + if field.behind_variable { variable } else { 0 }
 }

@@ -11,7 +11,9 @@ const CRC32: [u32; 256] = reflected(0xedb8_8320);
 /// The remainders of CRC-16, reflected.
 const CRC16: [u32; 256] = reflected(0xa001);
 
-/// The remainder of each byte by a polynomial, whose lowest bit stands for its highest power.
+/// Returns the remainder of each byte by a polynomial.
+///
+/// The lowest bit of the polynomial is the coefficient of its highest power.
 const fn reflected(polynomial: u32) -> [u32; 256] {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -29,14 +31,14 @@ const fn reflected(polynomial: u32) -> [u32; 256] {
 }
 
 impl State {
-    /// A calculation's result.
+    /// Computes the result of a calculation.
     pub(super) fn calculate(&mut self, program: &Program, packet: &Packet<'_>, calculation: u16) -> u64 {
         let calculation = &program.calculations[usize::from(calculation)];
         let fields = Fields::of(program, &self.words, &self.lines);
         fields.calculate(calculation, packet.payload(), &mut self.bytes)
     }
 
-    /// The value that a checksum's field must have.
+    /// Returns the value that a checksum's field must have.
     pub(crate) fn checksum(&mut self, program: &Program, packet: &Packet<'_>, checksum: &Checksum) -> u64 {
         let result = match &checksum.sum {
             Some(sum) if sum.headers.iter().all(|word| self.get(*word) != 0) => {
@@ -61,7 +63,7 @@ impl<'a> Fields<'a> {
         Self { headers: &program.headers, formats: &program.formats, words, lines }
     }
 
-    /// A calculation's result. `bytes`: room for what it puts together.
+    /// Computes the result of a calculation. `bytes` is a buffer for the input string.
     pub(super) fn calculate(&self, calculation: &Calculation, payload: &[u8], bytes: &mut Vec<u8>) -> u64 {
         bytes.clear();
         let mut string = BitString { bytes, bits: 0 };
@@ -100,14 +102,14 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Bits one behind the other; the last byte is filled with zeros.
+/// A string of bits; the last byte is filled with zeros.
 struct BitString<'a> {
     bytes: &'a mut Vec<u8>,
     bits: usize,
 }
 
 impl BitString<'_> {
-    /// Adds the lowest bits of a number.
+    /// Appends the lowest `count` bits of a number.
     fn append(&mut self, count: usize, limbs: &[u64]) {
         let begin = self.bits;
         self.bits += count;
@@ -135,7 +137,7 @@ fn compute(algorithm: Algorithm, bytes: &[u8]) -> u64 {
     }
 }
 
-/// Two bytes as a number; a missing one is 0.
+/// Returns two bytes as a number; a missing byte is 0.
 fn word(bytes: &[u8]) -> u16 {
     u16::from_be_bytes([bytes.first().copied().unwrap_or(0), bytes.get(1).copied().unwrap_or(0)])
 }

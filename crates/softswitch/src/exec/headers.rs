@@ -30,7 +30,7 @@ impl State {
             }
             Op::Advance { bits } => {
                 let cursor = packet.cursor.saturating_add(self.get(bits) as usize);
-                // BMv2 cannot begin a header inside a byte either.
+                // A header cannot begin inside a byte, as on BMv2.
                 if !cursor.is_multiple_of(8) {
                     return self.fail(program, standard.invalid_argument);
                 }
@@ -58,13 +58,13 @@ impl State {
             Op::CopyHeader { d, a } => self.copy_header(program, d, a),
             Op::Push { stack, by } => self.push(program, stack, by),
             Op::Pop { stack, by } => self.pop(program, stack, by),
-            // The callers handle all others.
+            // The callers handle all other instructions.
             _ => {}
         }
         Flow::Continue(())
     }
 
-    /// Ends the parser; headers that were extracted before stay valid.
+    /// Ends the parser with an error. Headers that were extracted before stay valid.
     fn fail(&mut self, program: &Program, error: u64) -> Flow {
         self.set(program.standard.parser_error, error);
         Flow::Break(())
@@ -129,7 +129,8 @@ impl State {
         flow
     }
 
-    /// Makes a header valid with all fields zero: nothing of an earlier packet shows.
+    /// Makes a header valid and sets its fields to zero, so that no value of an earlier packet
+    /// remains.
     fn set_valid(&mut self, program: &Program, packet: &mut Packet<'_>, header: u16) {
         let header = program.headers[usize::from(header)];
         if self.get(header.word) == 0 {
@@ -190,7 +191,7 @@ impl State {
         self.set(stack.count, self.get(stack.count).saturating_sub(by.into()));
     }
 
-    /// [`State::emit`], with the processor's wide vectors if it has them.
+    /// Writes the frame like [`State::emit`], with the processor's wide vectors if it has them.
     #[allow(unsafe_code)]
     pub(crate) fn deparse(&self, program: &Program, packet: &Packet<'_>, out: &mut [u8]) -> usize {
         #[cfg(target_arch = "x86_64")]
@@ -227,13 +228,13 @@ impl State {
     }
 }
 
-/// A header's length in bytes.
+/// Returns a header's length in bytes.
 #[inline(always)]
 pub(super) fn header_bytes(format: &Format, header: Header, words: &[u64; WORDS]) -> usize {
     format.bytes + format.variable.map_or(0, |field| field.bits_of(header, words) / 8)
 }
 
-/// Reads `bits` bits of the packet, `offset` bits ahead.
+/// Reads `bits` bits of the packet, from `offset` bits behind the cursor on.
 fn look_ahead(packet: &Packet<'_>, offset: u16, bits: u8) -> Option<u64> {
     let begin = packet.cursor.checked_add(usize::from(offset))?;
     let end = begin + usize::from(bits);

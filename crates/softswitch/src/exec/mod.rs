@@ -18,12 +18,12 @@ pub(crate) use state::{Packet, State};
 use crate::program::{Calculation, CodeIndex, DROP_PORT, Op, Program, Word};
 use crate::table::Choice;
 
-/// The number of times that the parser may go back for one packet.
+/// The maximum number of jumps back in the parser for one packet.
 const MAX_VISITS: u32 = 1024;
-/// The number of times that actions may go back for one packet.
+/// The maximum number of jumps back in actions for one packet.
 const MAX_ROUNDS: u32 = 1 << 16;
 
-/// State of a run: it goes on or is over.
+/// The result of an instruction: the run continues or ends.
 type Flow = std::ops::ControlFlow<()>;
 
 impl State {
@@ -32,7 +32,7 @@ impl State {
         self.set(word, value & (u64::MAX >> (cut & 63)));
     }
 
-    /// [`State::interpret`], with the processor's wide vectors if it has them.
+    /// Runs code like [`State::interpret`], with the processor's wide vectors if it has them.
     #[allow(unsafe_code)]
     pub(crate) fn run(&mut self, program: &Program, packet: &mut Packet<'_>, entry: CodeIndex) {
         #[cfg(target_arch = "x86_64")]
@@ -138,8 +138,10 @@ impl State {
         }
     }
 
-    /// Runs instructions that take longer anyway, or are rare: they are kept out of the
-    /// inner loop's registers.
+    /// Runs instructions that are slow or rare.
+    ///
+    /// They are in a separate function, so that the inner loop needs fewer of the processor's
+    /// registers.
     #[inline(never)]
     fn run_rare(&mut self, program: &Program, packet: &mut Packet<'_>, op: Op) -> Flow {
         match op {
@@ -187,7 +189,7 @@ impl State {
             Op::Meter { d, meter, index, cut } => {
                 let unit = program.meters[usize::from(meter)].unit;
                 let index = usize::try_from(self.get(index)).unwrap_or(usize::MAX);
-                // As on BMv2 an index behind the end changes nothing.
+                // As on BMv2, an index behind the end changes nothing.
                 if let Some(cell) = self.meters[usize::from(meter)].get_mut(index) {
                     let colour = cell.mark(unit, packet.frame.len());
                     self.put(d, colour, cut);
@@ -227,7 +229,7 @@ impl State {
     #[inline(always)]
     fn count(&mut self, counter: u16, index: Word, bytes: usize) {
         let index = self.get(index);
-        // BMv2 ignores an index behind the end, too.
+        // As on BMv2, an index behind the end changes nothing.
         if let Some(cell) = self.counters[usize::from(counter)].get_mut(index as usize) {
             cell.packets = cell.packets.wrapping_add(1);
             cell.bytes = cell.bytes.wrapping_add(bytes as u64);
@@ -241,7 +243,8 @@ impl State {
         }
     }
 
-    /// Looks a table up and puts the action's arguments where the action expects them.
+    /// Looks up a table, and puts the action's arguments into the words and lines where the action
+    /// reads them.
     fn apply(&mut self, program: &Program, table: u16, bytes: usize) -> Applied {
         let index = usize::from(table);
         let Self { tables, profiles, words, lines, bytes: room, .. } = self;
@@ -286,7 +289,7 @@ fn jump(at: &mut usize, to: CodeIndex, take: bool) {
     }
 }
 
-/// A shift; by 64 or more the result is 0.
+/// Applies a shift; the result is 0 for a shift by 64 or more.
 #[inline(always)]
 fn shift(by: u64, shift: impl Fn(u64) -> u64) -> u64 {
     if by < 64 { shift(by) } else { 0 }

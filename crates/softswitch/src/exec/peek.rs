@@ -1,4 +1,4 @@
-//! Looks a table up for the packet log, without an effect.
+//! Looks up a table for the packet log, without side effects.
 
 use super::State;
 use super::calculation::Fields;
@@ -6,8 +6,9 @@ use crate::program::{Calculation, Program};
 use crate::table::{Behaviour, BoundAction, Entry};
 
 impl State {
-    /// The entry that a table has for the packet, and the action that it is going to run.
-    /// Nothing is counted.
+    /// Returns the entry that the packet matches in a table, and the action that the table will
+    /// run.
+    /// It changes no counters.
     pub(crate) fn peek(&self, program: &Program, table: usize) -> (Option<&Entry>, Option<&BoundAction>) {
         let Self { tables, profiles, words, lines, .. } = self;
         let (Some(known), Some(described)) = (tables.get(table), program.tables.get(table)) else {

@@ -1,4 +1,5 @@
-//! Instructions read and write this state: the packet's fields, and what stays between packets.
+//! The state that instructions read and write: the packet's fields, and data that is kept between
+//! packets.
 
 use std::time::Instant;
 
@@ -14,11 +15,12 @@ use crate::registers::Registers;
 use crate::table::{Behaviour, Table};
 use crate::value_sets::ValueSet;
 
-/// State that a switch keeps from packet to packet, as far as instructions can access it.
+/// The state that a switch keeps from packet to packet, except parts that instructions cannot
+/// access.
 #[derive(Debug)]
 pub(crate) struct State {
-    /// As many as an index can name, so that no index has to be checked.
-    /// Memory is used for the first ones only.
+    /// All words that an index can name, so that no index must be checked. The system provides
+    /// memory only for the words in use.
     pub(crate) words: Box<[u64; WORDS]>,
     pub(crate) lines: Lines,
     pub(crate) tables: Vec<Table>,
@@ -29,9 +31,9 @@ pub(crate) struct State {
     pub(crate) registers: Registers,
     /// The packet's requests that the switch carries out at the end of ingress or egress.
     pub(crate) requests: Requests,
-    /// When it was made; programs count their time from then.
+    /// The time at which the state was created. The program's timestamps count from it.
     start: Instant,
-    /// Room for what calculations put together.
+    /// A buffer for the input of calculations.
     pub(super) bytes: Vec<u8>,
     /// True if the processor's wide vectors are used.
     pub(crate) vectors: bool,
@@ -42,17 +44,18 @@ pub(crate) struct State {
 /// A packet that is being processed.
 #[derive(Debug, Clone)]
 pub(crate) struct Packet<'a> {
-    /// The frame as it came.
+    /// The frame as received.
     pub(crate) frame: &'a [u8],
-    /// Number of its bits that the parser has passed.
+    /// Number of bits of the frame that the parser has passed.
     pub(crate) cursor: usize,
-    /// The number of times that the parser has gone back.
+    /// Number of jumps back that the parser has made.
     pub(super) visits: u32,
-    /// The number of times that actions have gone back.
+    /// Number of jumps back that actions have made.
     pub(super) rounds: u32,
-    /// Its length after the headers that actions have added and removed.
+    /// The packet's length in bytes, with the headers that actions have added and without those
+    /// that they have removed.
     pub(crate) length: usize,
-    /// The most bytes that leave.
+    /// The maximum length in bytes of the packet when it leaves.
     pub(crate) limit: usize,
 }
 
@@ -61,16 +64,17 @@ impl<'a> Packet<'a> {
         Self { frame, cursor: 0, visits: 0, rounds: 0, length: frame.len(), limit: usize::MAX }
     }
 
-    /// The bytes behind the last header that the parser extracted.
+    /// Returns the bytes behind the last header that the parser extracted.
     pub(crate) fn payload(&self) -> &'a [u8] {
         self.frame.get(self.cursor / 8..).unwrap_or_default()
     }
 }
 
 impl State {
-    /// The state of a program that has processed no packet.
+    /// Creates the state of a program that has processed no packet.
     pub(crate) fn new(program: &Program) -> Self {
-        // Zeroed memory straight from the system; the other arm satisfies the type.
+        // The zeroed memory comes directly from the system. The fallback only satisfies the type,
+        // because the length is right.
         let zeros: Result<Box<[u64; WORDS]>, _> = vec![0; WORDS].into_boxed_slice().try_into();
         let mut words = zeros.unwrap_or_else(|_| Box::new([0; WORDS]));
         words[..program.words.len()].copy_from_slice(&program.words);
@@ -104,14 +108,15 @@ impl State {
         clear(&mut self.lines[..program.metadata_lines]);
     }
 
-    /// Notes that an entry of a table refers to something (1), or does no longer (-1).
+    /// Changes the number of references of a behaviour to its action profile: `by` is 1 for a new
+    /// one, -1 for a removed one.
     pub(crate) fn refer(&mut self, table: &TableProgram, behaviour: &Behaviour, by: isize) {
         if let Some(profile) = table.profile {
             self.profiles[profile].refer(behaviour, by);
         }
     }
 
-    /// Microseconds since the program was loaded.
+    /// Returns the microseconds since the program was loaded.
     pub(crate) fn now(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
@@ -129,7 +134,7 @@ impl State {
     /// Records an event in the journal, if the state has a journal.
     #[cold]
     pub(crate) fn tell(&mut self, tell: impl FnOnce(&mut Journal, &mut Self)) {
-        // The journal reads all of the state and is itself a part of the state: so it is taken out meanwhile.
+        // The journal reads the whole state, of which it is a part, so it is taken out meanwhile.
         if let Some(mut journal) = self.journal.take() {
             tell(&mut journal, self);
             self.journal = Some(journal);

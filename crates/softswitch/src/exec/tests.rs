@@ -1,5 +1,5 @@
-//! Compares the two ways in which the inner loop is compiled, and what is done to neighbouring
-//! registers with its single steps.
+//! Compares the two compiled versions of the inner loop, and joined steps on neighbouring registers
+//! with single steps.
 
 use std::sync::Arc;
 
@@ -17,22 +17,22 @@ const P4INFO: &str = include_str!("../../tests/programs/constructs.p4info.txtpb"
 /// A program that adds to registers, of up to 64 lanes each.
 const ADDING_JSON: &str = include_str!("../../../../p4/build/256/tributary.json");
 const ADDING_P4INFO: &str = include_str!("../../../../p4/build/256/tributary.p4info.txtpb");
-/// The lines of two of its registers.
+/// Number of lines in two cells of that program.
 const LINES: usize = 8;
 
-/// Code that does something to two neighbouring registers.
+/// Code that works on two neighbouring registers.
 struct Series {
     code: Vec<Op>,
     /// The first register, and the word with the index of a cell.
     register: u16,
     index: u16,
-    /// The first of the packet's lines, and where it keeps what a register had.
+    /// The first line of the packet's values, and the first line for a register's old contents.
     first: u16,
     held: Option<u16>,
 }
 
 impl Series {
-    /// The additions of that program.
+    /// Finds the program's additions to registers.
     fn additions(program: &Program) -> Self {
         let is_first = |op: &Op| matches!(op, Op::LanesAddToRegister { more: 1, .. });
         let at = program.code.iter().position(is_first).expect("the program adds to neighbours");
@@ -53,7 +53,7 @@ impl Series {
         Self { code, register, index, first, held: None }
     }
 
-    /// The same code in its single steps.
+    /// Returns the code with single steps instead of the joined one.
     fn stepwise(&self) -> Vec<Op> {
         let step = |op: &Op| match *op {
             Op::LanesAddToRegister { d, register, index, .. } => Op::WideRegisterRead { d, register, index },
@@ -65,7 +65,8 @@ impl Series {
         self.code.iter().map(step).collect()
     }
 
-    /// Runs code on a cell and a packet's lines that are `held` and `own` before.
+    /// Runs code on cells with the contents `held`, and on a packet's lines with the contents
+    /// `own`.
     /// Returns the cells, and the packet's lines.
     fn run(
         &self,
@@ -146,7 +147,8 @@ proptest! {
 
 #[test]
 fn copies_of_a_result_do_not_restore_values_that_egress_leaves_alone() {
-    // For a slice of 2,048 values these are 8 KiB for each copy. Egress adds a header, but a narrow one.
+    // The wide fields of a slice of 2,048 values take 8 KiB. Copies of a packet can share them,
+    // because egress only adds a narrow header.
     let program = Pipeline::load_text(ADDING_JSON, ADDING_P4INFO).unwrap().program;
     assert!(program.field_lines > 0 && !program.egress_changes_lines);
 }

@@ -6,8 +6,8 @@ use crate::program::{Format, Header, LIMBS, Line};
 /// Bytes in a line.
 const LINE_BYTES: usize = LIMBS * 8;
 
-/// Reads a header from the beginning of `bytes`, which is at least as long as the
-/// header, and makes it valid.
+/// Reads a header from the beginning of `bytes`, and makes it valid. `bytes` is at least as long as
+/// the header.
 #[inline(always)]
 pub(super) fn extract(format: &Format, header: Header, bytes: &[u8], words: &mut [u64], lines: &mut [Line]) {
     let words = &mut words[usize::from(header.word)..][..usize::from(format.words)];
@@ -53,7 +53,7 @@ fn write_line(line: &Line, bytes: &mut [u8; LINE_BYTES]) {
     }
 }
 
-/// Writes a header to `bytes`, which is exactly as long as the header.
+/// Writes a header to `bytes`, whose length is the length of the header.
 #[inline(always)]
 pub(super) fn emit(format: &Format, header: Header, words: &[u64], lines: &[Line], bytes: &mut [u8]) {
     let own = &words[usize::from(header.word)..];
@@ -80,14 +80,14 @@ pub(super) fn emit(format: &Format, header: Header, words: &[u64], lines: &[Line
     }
 }
 
-/// Writes what [`emit`] leaves to be written bit by bit.
+/// Writes the fields that [`emit`] leaves out, bit by bit.
 #[cold]
 fn emit_loose(format: &Format, header: Header, words: &[u64], lines: &[Line], bytes: &mut [u8]) {
     let variable = format.variable.map_or(0, |field| field.bits_of(header, words));
     bits::emit(format, header, variable, words, lines, bytes);
 }
 
-/// Eight bytes, with zeros for those behind the frame's end.
+/// Returns the first eight bytes, with zeros behind the end of `bytes`.
 #[cold]
 fn last_bytes(bytes: &[u8]) -> u64 {
     let mut padded = [0; 8];

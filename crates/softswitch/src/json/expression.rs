@@ -5,22 +5,24 @@ use serde_json::Value;
 use super::number::Number;
 use crate::error::LoadError;
 
-/// An expression, or anything else that an argument can be.
+/// An expression, or another kind of argument.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Expr {
     /// An integer.
     Const(Number),
     /// A truth value.
     Bool(bool),
-    /// Header and field; the field `$valid$` is the header's validity.
+    /// A field: the header's name and the field's name. The field `$valid$` is the header's
+    /// validity.
     Field(String, String),
-    /// A field of a stack's last header.
+    /// A field of a stack's last header: the stack's name and the field's name.
     StackField(String, String),
-    /// A field of the last union of a stack: the stack, the union's member, the field.
+    /// A field of the last union of a stack: the names of the stack, the union's member and the
+    /// field.
     UnionStackField(String, String, String),
-    /// The next union of a stack, as one of its members: the stack, the member.
+    /// A member of the next union of a stack: the names of the stack and the member.
     UnionStack(String, String),
-    /// Values that are one argument together.
+    /// Several values that form one argument.
     List(Vec<Expr>),
     /// A parameter of the action.
     Local(usize),
@@ -42,7 +44,7 @@ pub(crate) enum Expr {
 }
 
 impl Expr {
-    /// Reads a type-value object.
+    /// Reads an expression from a JSON object with a type and a value.
     pub(crate) fn read(json: &Value, place: &str) -> Result<Self, LoadError> {
         let malformed = |problem: &str| LoadError::Malformed {
             place: place.to_owned(),
@@ -51,7 +53,7 @@ impl Expr {
         if json.get("op").is_some() {
             return Self::read_operation(json, place);
         }
-        // The position of a field in its header, or of a header in its union.
+        // A number is the position of a field in its header, or of a header in its union.
         if let Some(position) = json.as_u64() {
             return Ok(Self::Const(Number::from(position)));
         }
@@ -73,7 +75,7 @@ impl Expr {
             }
             "union_stack" => pair().map(|(stack, member)| Self::UnionStack(stack, member)),
             "parameters_vector" => {
-                // An empty one is written as an object.
+                // An empty list is written as an object.
                 let values = value.as_array().map(Vec::as_slice).unwrap_or_default();
                 values.iter().map(|value| Self::read(value, place)).collect::<Result<_, _>>().map(Self::List)
             }
@@ -118,13 +120,13 @@ impl Expr {
     }
 }
 
-/// The first two strings of an array.
+/// Returns the first two strings of an array.
 fn string_pair(value: &Value) -> Option<(String, String)> {
     let text = |i: usize| value.get(i).and_then(Value::as_str).map(str::to_owned);
     text(0).zip(text(1))
 }
 
-/// The beginning of a JSON value, enough to find it again.
+/// Returns the beginning of a JSON value, so that a user can find the value in the file.
 fn shortened(json: &Value) -> String {
     let mut text = json.to_string();
     if let Some((end, _)) = text.char_indices().nth(80) {

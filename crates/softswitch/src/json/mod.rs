@@ -1,7 +1,7 @@
 //! The BMv2 JSON format, version 2, as p4c-bm2-ss writes it.
 //!
-//! Only shapes are checked here. The compiler finds out what names and expressions mean; what is not needed to run or
-//! log a program (enums, annotations) is skipped.
+//! This module checks only the structure of a file. The compiler resolves names and expressions.
+//! Parts that are not needed to run or log a program (enums, annotations) are skipped.
 
 pub(crate) mod expression;
 pub(crate) mod number;
@@ -14,7 +14,7 @@ use crate::error::LoadError;
 /// The supported major version of the format.
 const VERSION: u32 = 2;
 
-/// A whole file.
+/// The contents of a file.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Document {
     #[serde(rename = "__meta__")]
@@ -96,11 +96,11 @@ pub(crate) struct Named {
 pub(crate) struct HeaderType {
     pub(crate) name: String,
     pub(crate) fields: Vec<Field>,
-    /// The greatest length in bytes, of a header with a field of variable length.
+    /// The maximum length in bytes of a header with a field of variable length.
     pub(crate) max_length: Option<u64>,
 }
 
-/// Name, width in bits (`"*"`: variable), and whether it is signed.
+/// A field: its name, its width in bits (`"*"` if it varies), and true if it is signed.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Field(
     pub(crate) String,
@@ -108,13 +108,13 @@ pub(crate) struct Field(
     #[serde(default, deserialize_with = "truth")] pub(crate) bool,
 );
 
-/// A truth value, or the number that some versions of p4c write for it.
+/// Reads a truth value, or the number that some versions of p4c write instead.
 fn truth<'de, D: serde::Deserializer<'de>>(json: D) -> Result<bool, D::Error> {
     let value = Value::deserialize(json)?;
     Ok(value.as_bool().unwrap_or_else(|| value.as_u64().is_some_and(|number| number != 0)))
 }
 
-/// Values that the control plane gives the parser.
+/// A set of values that the control plane gives the parser.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ValueSet {
     pub(crate) name: String,
@@ -138,14 +138,14 @@ pub(crate) struct HeaderStack {
     pub(crate) header_ids: Vec<u64>,
 }
 
-/// A type of header union: the name and the type of each member.
+/// A type of header union, with the name and the type of each member.
 #[derive(Debug, Deserialize)]
 pub(crate) struct HeaderUnionType {
     pub(crate) name: String,
     pub(crate) headers: Vec<(String, String)>,
 }
 
-/// Headers of which one at most is valid.
+/// A header union, of whose headers at most one is valid.
 #[derive(Debug, Deserialize)]
 pub(crate) struct HeaderUnion {
     pub(crate) name: String,
@@ -178,7 +178,7 @@ pub(crate) struct ParseState {
     pub(crate) transitions: Vec<Transition>,
 }
 
-/// The next state, and the condition to go there.
+/// A transition to the next state, with its condition.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Transition {
     /// `hexstr`, `default` or `parse_vset`; old compilers leave it out and write "default" as the value.
@@ -205,7 +205,7 @@ pub(crate) struct Deparser {
     pub(crate) primitives: Vec<Call>,
 }
 
-/// Counters; those of a table's entries if `is_direct`.
+/// A counter array, or the counters of a table's entries if `is_direct` is true.
 #[derive(Debug, Deserialize)]
 pub(crate) struct CounterArray {
     pub(crate) name: String,
@@ -213,7 +213,7 @@ pub(crate) struct CounterArray {
     pub(crate) size: Option<u64>,
 }
 
-/// Meters; those of a table's entries if `is_direct`.
+/// A meter array, or the meters of a table's entries if `is_direct` is true.
 #[derive(Debug, Deserialize)]
 pub(crate) struct MeterArray {
     pub(crate) name: String,
@@ -226,7 +226,7 @@ pub(crate) struct MeterArray {
     pub(crate) kind: String,
     #[serde(default)]
     pub(crate) size: u64,
-    /// The field that gets the colour, of a direct meter.
+    /// For a direct meter, the field that receives the colour.
     pub(crate) result_target: Option<(String, String)>,
 }
 
@@ -234,7 +234,7 @@ fn two() -> u64 {
     2
 }
 
-/// Registers.
+/// A register array.
 #[derive(Debug, Deserialize)]
 pub(crate) struct RegisterArray {
     pub(crate) name: String,
@@ -242,7 +242,7 @@ pub(crate) struct RegisterArray {
     pub(crate) bitwidth: u64,
 }
 
-/// Fields that primitives name together.
+/// A list of fields, which primitives name by its id.
 #[derive(Debug, Deserialize)]
 pub(crate) struct FieldList {
     pub(crate) name: String,
@@ -309,7 +309,7 @@ pub(crate) struct RuntimeData {
     pub(crate) bitwidth: u32,
 }
 
-/// Ingress or egress.
+/// A control flow: ingress or egress.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ControlFlow {
     pub(crate) name: String,
@@ -323,11 +323,11 @@ pub(crate) struct ControlFlow {
     pub(crate) action_profiles: Vec<ActionProfile>,
 }
 
-/// Actions that entries of several tables refer to.
+/// An action profile, to whose actions the entries of several tables refer.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ActionProfile {
     pub(crate) name: String,
-    /// The method that chooses one of several actions.
+    /// The selector that chooses one of several actions, if the profile has one.
     pub(crate) selector: Option<Selector>,
 }
 
@@ -356,7 +356,7 @@ pub(crate) struct Table {
     pub(crate) actions: Vec<String>,
     /// The next node by action name, or by `__HIT__` and `__MISS__`.
     pub(crate) next_tables: std::collections::BTreeMap<String, Option<String>>,
-    /// The next node on a miss when no action is known.
+    /// The next node on a miss if the default action is not known.
     pub(crate) base_default_next: Option<String>,
     pub(crate) default_entry: Option<DefaultEntry>,
     #[serde(default)]
@@ -374,7 +374,7 @@ pub(crate) struct TableKey {
     pub(crate) mask: Option<String>,
 }
 
-/// Entry of a table that applies on a miss.
+/// The default entry of a table, which applies on a miss.
 #[derive(Debug, Deserialize)]
 pub(crate) struct DefaultEntry {
     pub(crate) action_id: u64,
@@ -414,7 +414,7 @@ pub(crate) struct ConstAction {
     pub(crate) action_data: Vec<String>,
 }
 
-/// An `if`.
+/// A condition, from an `if` statement.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Conditional {
     pub(crate) name: String,
@@ -435,18 +435,19 @@ pub(crate) struct ActionCallNode {
     pub(crate) source_info: SourceInfo,
 }
 
-/// Where something is in the P4 source, if that makes sense: nothing is refused for it.
+/// A position in the P4 source. A malformed position is ignored, and never a reason to refuse a
+/// program.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct SourceInfo(Value);
 
 impl SourceInfo {
-    /// The file's name and the line.
+    /// Returns the file's name and the line.
     pub(crate) fn position(&self) -> Option<(&str, u64)> {
         Some((self.0.get("filename")?.as_str()?, self.0.get("line")?.as_u64()?))
     }
 
-    /// The source text. If it is longer than a line, p4c cuts it off and appends "...".
+    /// Returns the source text. If it is longer than a line, p4c cuts it off and appends "...".
     pub(crate) fn text(&self) -> Option<&str> {
         self.0.get("source_fragment")?.as_str()
     }

@@ -1,7 +1,8 @@
-//! Integers of any size, as the JSON writes them.
+//! Integers of any size, in the notation of the JSON.
 
-/// An integer: its sign and magnitude, in limbs of 64 bits, the lowest first, without
-/// zero limbs at the top.
+/// An integer: its sign and magnitude.
+///
+/// The magnitude is in limbs of 64 bits, the lowest first, without zero limbs at the top.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Number {
     negative: bool,
@@ -9,7 +10,7 @@ pub(crate) struct Number {
 }
 
 impl Number {
-    /// Reads `0x1f`, `1f`, or either with a `-` in front.
+    /// Parses `0x1f`, `1f`, or either with a `-` in front.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (negative, text) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
         let digits = text.strip_prefix("0x").unwrap_or(text).as_bytes();
@@ -29,21 +30,21 @@ impl Number {
         Self { negative: negative && !limbs.is_empty(), limbs }
     }
 
-    /// 2^`bits` - 1.
+    /// Returns 2^`bits` - 1.
     pub(crate) fn mask(bits: u32) -> Self {
         let mut limbs = vec![u64::MAX; (bits / 64) as usize];
         limbs.push((1 << (bits % 64)) - 1);
         Self::new(false, limbs)
     }
 
-    /// 2^`bit`.
+    /// Returns 2^`bit`.
     pub(crate) fn power(bit: u32) -> Self {
         let mut limbs = vec![0; (bit / 64) as usize];
         limbs.push(1 << (bit % 64));
         Self::new(false, limbs)
     }
 
-    /// `lane` in each of `lanes` lanes of 32 bits.
+    /// Returns a number with the value `lane` in each of `lanes` lanes of 32 bits.
     pub(crate) fn in_lanes(lane: u32, lanes: u32) -> Self {
         let two = u64::from(lane) << 32 | u64::from(lane);
         let mut limbs = vec![two; (lanes / 2) as usize];
@@ -51,7 +52,7 @@ impl Number {
         Self::new(false, limbs)
     }
 
-    /// The same with the other sign.
+    /// Returns the number with the other sign.
     pub(crate) fn negated(self) -> Self {
         Self::new(!self.negative, self.limbs)
     }
@@ -61,13 +62,13 @@ impl Number {
         self.negative
     }
 
-    /// Bits of the magnitude; 0 for 0.
+    /// Returns the number of bits of the magnitude; 0 for 0.
     pub(crate) fn bits(&self) -> u32 {
         let top = self.limbs.last().map_or(0, |limb| 64 - limb.leading_zeros());
         (self.limbs.len().saturating_sub(1) as u32).saturating_mul(64).saturating_add(top)
     }
 
-    /// The `index`-th limb of the two's complement, extended to any length.
+    /// Returns the `index`-th limb in two's complement of unlimited length.
     pub(crate) fn limb(&self, index: usize) -> u64 {
         let plain = |i: usize| self.limbs.get(i).copied().unwrap_or(0);
         if !self.negative {
@@ -77,7 +78,7 @@ impl Number {
         if borrow_stops_below { !plain(index) } else { plain(index).wrapping_neg() }
     }
 
-    /// `bits` bits of the magnitude from bit `low` on.
+    /// Returns `bits` bits of the magnitude, from bit `low` on.
     pub(crate) fn slice(&self, low: u32, bits: u32) -> Self {
         let (first, shift) = ((low / 64) as usize, low % 64);
         let plain = |i: usize| self.limbs.get(i).copied().unwrap_or(0);
@@ -90,17 +91,17 @@ impl Number {
         Self::new(false, (0..bits.div_ceil(64) as usize).map(limb).collect())
     }
 
-    /// The bits that two magnitudes have in common.
+    /// Returns the bitwise AND of two magnitudes.
     pub(crate) fn and(&self, other: &Self) -> Self {
         Self::new(false, self.limbs.iter().zip(&other.limbs).map(|(a, b)| a & b).collect())
     }
 
-    /// Its value, if it fits into 64 bits without a sign.
+    /// Returns the value if it fits into 64 bits without a sign.
     pub(crate) fn to_u64(&self) -> Option<u64> {
         (!self.negative && self.limbs.len() <= 1).then(|| self.limb(0))
     }
 
-    /// `n` if it is 2^n - 1 with n > 0.
+    /// Returns n if the number is 2^n - 1 with n > 0.
     pub(crate) fn mask_bits(&self) -> Option<u32> {
         let bits = self.bits();
         (bits > 0 && *self == Self::mask(bits)).then_some(bits)

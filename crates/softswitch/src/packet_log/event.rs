@@ -1,4 +1,4 @@
-//! Events of a packet's way through the switch.
+//! Events of a packet on its path through the switch.
 
 use serde::Serialize;
 
@@ -6,27 +6,27 @@ use super::value::Value;
 use crate::control::Replica;
 use crate::program::Source;
 
-/// A packet's way from where it begins to where it ends or waits.
+/// The events of one pass of a packet, which lasts until the packet ends or waits.
 #[derive(Debug, Serialize)]
 pub(super) struct Block {
-    /// The number of the packet that came in; clones and further passes keep it.
+    /// The number of the received packet. Its clones and its further passes have the same number.
     pub(super) packet: u64,
     /// Seconds since 1970, in UTC.
     pub(super) time: f64,
-    /// Why the packet is here.
+    /// The reason for this pass.
     pub(super) cause: Cause,
-    /// The port by which the packet, or the one that it comes from, came in.
+    /// The port that received the packet, or the packet from which it was copied.
     pub(super) port: u16,
-    /// Its length in bytes.
+    /// The packet's length in bytes.
     pub(super) length: usize,
     pub(super) events: Vec<Event>,
 }
 
-/// Why a packet is in the switch.
+/// The reason for a packet's pass through the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Cause {
-    /// It came in by a port.
+    /// A port has received the packet.
     Received,
     Resubmitted,
     Recirculated,
@@ -34,11 +34,11 @@ pub(crate) enum Cause {
     IngressClone,
     /// A clone that egress requested.
     EgressClone,
-    /// Its clones went ahead, and now it goes on behind ingress.
+    /// The packet continues after ingress, because its clones were processed first.
     AfterClones,
 }
 
-/// Where a copy goes.
+/// The destination of a copy.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct To {
     port: u32,
@@ -61,7 +61,7 @@ impl To {
     }
 }
 
-/// A field or parameter, and its value.
+/// The name and the value of a field or parameter.
 #[derive(Debug, Serialize)]
 pub(crate) struct Named {
     pub(super) name: String,
@@ -87,16 +87,16 @@ pub(crate) struct Call {
 pub(crate) struct Hit {
     /// The match of each field of the key, in P4's notation.
     pub(super) matches: Vec<String>,
-    /// 0 where the table has no priorities.
+    /// The entry's priority; 0 if the table has no priorities.
     pub(super) priority: i32,
-    /// The member, or the group, of the action profile that it refers to.
+    /// The member, or the group, of the action profile to which the entry refers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) member: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) group: Option<u32>,
 }
 
-/// One step on a packet's way.
+/// One step of a packet's processing.
 #[derive(Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event {
@@ -104,13 +104,13 @@ pub(crate) enum Event {
     State { name: String },
     /// The parser accepts the packet.
     Accept,
-    /// The parser ends with an error; ingress begins all the same.
+    /// The parser ends with an error; ingress still begins.
     ParserError { error: String },
     /// A checksum is verified.
     Checksum { field: String, right: bool, value: Value, computed: Value },
     /// A control begins: ingress, egress or the deparser.
     Control { name: &'static str },
-    /// A condition.
+    /// A condition is evaluated.
     Condition {
         condition: String,
         holds: bool,
@@ -121,14 +121,14 @@ pub(crate) enum Event {
     Table {
         name: String,
         key: Vec<Key>,
-        /// `None`: a miss.
+        /// The entry that matched; `None` for a miss.
         hit: Option<Hit>,
-        /// `None`: there is nothing to do.
+        /// The action that the table runs; `None` if it runs none.
         run: Option<Call>,
         #[serde(flatten)]
         source: At,
     },
-    /// Statements outside of tables' actions.
+    /// Statements outside of tables' actions run.
     Statements {
         statements: String,
         #[serde(flatten)]
@@ -150,17 +150,17 @@ pub(crate) enum Event {
     Message { text: String },
     /// Clones are made; `None` if the session does not exist.
     Clone { session: u16, to: Option<Vec<To>> },
-    /// The packet begins again, as it came.
+    /// The packet begins ingress again, with the frame as received.
     Resubmit,
-    /// The packet begins again, as it would leave.
+    /// The packet begins ingress again, with the frame as it would leave.
     Recirculate,
     /// The switch sends a digest to the controller.
     Digest { name: String },
     /// Copies go to all members of a group; none if the group does not exist.
     Multicast { group: u64, to: Vec<To> },
-    /// The packet comes to egress.
+    /// The packet enters egress.
     Egress { port: u64, instance: u16 },
-    /// The packet ends here.
+    /// The switch drops the packet.
     Drop { reason: &'static str },
     /// The packet leaves.
     Send {
@@ -170,11 +170,11 @@ pub(crate) enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         up: Option<bool>,
     },
-    /// More has happened than is logged of one packet.
+    /// The packet has more events than the log records.
     More,
 }
 
-/// Where something is in the P4 source.
+/// A position in the P4 source.
 #[derive(Debug, Serialize)]
 pub(crate) struct At {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,4 +1,4 @@
-//! Collects what becomes of one packet.
+//! Collects the events of one packet.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -7,10 +7,11 @@ use super::PacketLog;
 use super::event::{Block, Cause, Event};
 use crate::program::Line;
 
-/// The most events that are logged of a packet: a parser or an action can loop many times.
+/// The maximum number of events that are logged for a packet, because a parser or an action can
+/// loop many times.
 const MOST_EVENTS: usize = 2048;
 
-/// The log of a switch's packets, and the events of the current packet until now.
+/// The log of a switch's packets, and the events of the current packet.
 #[derive(Debug)]
 pub(crate) struct Journal {
     log: PacketLog,
@@ -20,7 +21,7 @@ pub(crate) struct Journal {
     /// The packet's fields at the last report of changes.
     pub(super) words: Vec<u64>,
     pub(super) lines: Vec<Line>,
-    /// Which ports there are, and whether they work.
+    /// The switch's ports, each with true if the port works.
     ports: BTreeMap<u16, bool>,
 }
 
@@ -34,25 +35,25 @@ impl Journal {
         self.ports.insert(port, up);
     }
 
-    /// A packet has come in.
+    /// Records that a port has received a packet.
     pub(crate) fn receive(&mut self, port: u16, length: usize) {
         self.received += 1;
         self.begin(self.received, Cause::Received, port, length);
     }
 
-    /// A packet that has waited goes on, or begins again.
+    /// Records that a waiting packet continues, or begins ingress again.
     pub(crate) fn begin(&mut self, packet: u64, cause: Cause, port: u16, length: usize) {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let time = since_1970.as_secs_f64();
         self.current = Some(Block { packet, time, cause, port, length, events: Vec::new() });
     }
 
-    /// The number of the current packet.
+    /// Returns the number of the current packet.
     pub(crate) fn packet(&self) -> u64 {
         self.current.as_ref().map_or(0, |block| block.packet)
     }
 
-    /// The packet has come to an end, or waits.
+    /// Writes the packet's events to the log, because the packet has ended or waits.
     pub(crate) fn end(&mut self) {
         if let Some(block) = self.current.take() {
             self.log.log(&block);
@@ -69,12 +70,12 @@ impl Journal {
         }
     }
 
-    /// The program logs something.
+    /// Records a message that the program logs.
     pub(crate) fn message(&mut self, text: String) {
         self.push(Event::Message { text });
     }
 
-    /// The packet leaves.
+    /// Records that the packet leaves.
     pub(crate) fn send(&mut self, port: u64, length: usize) {
         let known = u16::try_from(port).ok().and_then(|port| self.ports.get(&port).copied());
         let up = if self.ports.is_empty() { None } else { Some(known.unwrap_or(false)) };

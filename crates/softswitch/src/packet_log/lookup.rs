@@ -1,4 +1,4 @@
-//! Results of a packet's lookups in tables.
+//! Events of table lookups.
 
 use super::event::{At, Call, Event, Hit, Key, Named};
 use super::value::Value;
@@ -8,7 +8,7 @@ use crate::program::{KeyField, KeySource, Program, Source, TableProgram, lines_f
 use crate::table::{Behaviour, BoundAction, Entry};
 
 /// Returns the event of a table lookup, with the action that the table will run.
-/// `parameters` are the names of its actions' parameters.
+/// `parameters` has the names of the parameters of the table's actions.
 pub(super) fn event(
     program: &Program,
     state: &State,
@@ -29,7 +29,7 @@ pub(super) fn event(
     })
 }
 
-/// A packet's field of the key.
+/// Returns the packet's value of a key field.
 fn read(field: &KeyField, state: &State) -> Value {
     match field.source {
         KeySource::Word(word) => Value::word(state.get(word), field.bits),
@@ -52,7 +52,7 @@ fn hit(table: &TableProgram, entry: &Entry, state: &State) -> Hit {
     Hit { matches: matches.collect(), priority: entry.pattern.priority, member, group }
 }
 
-/// A match in P4's notation.
+/// Returns a match in P4's notation.
 fn in_p4(field: &KeyField, matched: Option<&KeyMatch>) -> String {
     let value = |bytes: &[u8]| Value::bytes(bytes, field.bits);
     match matched {

@@ -1,8 +1,9 @@
 //! The packet log: the events of each packet in the switch, by the names of the P4 source.
 //!
-//! A program that is [loaded to be logged](crate::Pipeline::load_to_log) has instructions that log its steps; all
-//! others run as if the log did not exist. A [`Journal`] collects the events of one packet and compares its fields from
-//! step to step; an [`Outlet`](outlet) writes the log without ever making a packet wait.
+//! A program that is [loaded to be logged](crate::Pipeline::load_to_log) has instructions that log
+//! its steps. All other programs run as if the log did not exist. A [`Journal`] collects the events
+//! of one packet and compares its fields from step to step; an [`Outlet`](outlet) writes the log
+//! without ever making a packet wait.
 
 mod event;
 mod journal;
@@ -24,16 +25,16 @@ use outlet::Outlet;
 /// Format of the packet log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogForm {
-    /// For people: a few lines a packet.
+    /// Text for people: a few lines for each packet.
     Text,
-    /// For programs: one JSON object a line, of one packet.
+    /// JSON for programs: one line with one object for each packet.
     Json,
 }
 
-/// Where packets are logged. Cheap to clone; packets of all clones go to the same place.
+/// A log of packets. It is cheap to clone, and all clones write to the same output.
 ///
-/// A thread of its own writes. What reads slower than packets come makes none of them wait: once 4 MiB of text wait to be
-/// written, further packets are left out, and the log records their number.
+/// A separate thread writes the log, so that a slow reader does not delay packets. If 4 MiB of text
+/// wait to be written, further packets are left out, and the log records their number.
 #[derive(Debug, Clone)]
 pub struct PacketLog {
     form: LogForm,
@@ -41,11 +42,11 @@ pub struct PacketLog {
 }
 
 impl PacketLog {
-    /// A log that is written to `to`.
-    /// When the last clone is dropped, what waits is [flushed](PacketLog::flush).
+    /// Creates a log that is written to `to`.
+    /// When the last clone is dropped, the waiting text is [flushed](PacketLog::flush).
     ///
     /// # Errors
-    /// The operating system has no thread left.
+    /// The operating system could not create the thread.
     pub fn new(form: LogForm, to: impl Write + Send + 'static) -> std::io::Result<Self> {
         let lost: fn(u64) -> String = match form {
             LogForm::Text => |lost| {
@@ -58,9 +59,9 @@ impl PacketLog {
         Ok(Self { form, outlet: Arc::new(Outlet::start(to, lost)?) })
     }
 
-    /// Waits until all is written.
-    /// Returns `false` if its reader has read nothing for a second before that: whatever else is written there would
-    /// wait for that reader, too.
+    /// Waits until all text is written.
+    /// Returns `false` if the reader of the output has read nothing for a second before that. Other
+    /// writes to this output would then block, too.
     pub fn flush(&self) -> bool {
         self.outlet.flush()
     }
@@ -68,7 +69,7 @@ impl PacketLog {
     fn log(&self, block: &Block) {
         let text = match self.form {
             LogForm::Text => block.to_string(),
-            // A block is plain data, which can always be written.
+            // The serialisation cannot fail, because a block is plain data.
             LogForm::Json => serde_json::to_string(block).unwrap_or_default() + "\n",
         };
         self.outlet.write(&text);

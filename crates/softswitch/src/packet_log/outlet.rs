@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// The most text that waits to be written.
+/// The maximum number of bytes that wait to be written.
 const ROOM: usize = 4 << 20;
-/// Bytes of it that are written at once.
+/// The number of bytes that are written at once.
 const PIECE: usize = 64 << 10;
-/// Time for which the end waits until something more is written.
+/// Time for which a flush waits for progress of the writer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The end that text goes in at.
+/// The sending end of the queue, to which other threads add text.
 pub(super) struct Outlet {
     shared: Arc<Shared>,
     /// Formats the note that replaces the given number of dropped texts.
@@ -31,15 +31,16 @@ struct Shared {
 #[derive(Default)]
 struct Waiting {
     text: String,
-    /// Number of texts that did not fit since then.
+    /// Number of texts that were dropped since the text in `text` was added, because the queue was
+    /// full.
     lost: u64,
-    /// The writer has all text, and still writes.
+    /// True while the thread writes text that it has taken out of the queue.
     writing: bool,
     /// Number of pieces that were written.
     written: u64,
-    /// There will be no more text.
+    /// True if no more text will be added.
     ending: bool,
-    /// Nothing can be written any more.
+    /// True if writing has failed, so that nothing more can be written.
     broken: bool,
 }
 
@@ -114,7 +115,7 @@ impl Drop for Outlet {
     }
 }
 
-/// The body of the thread.
+/// Runs the thread until the queue ends.
 fn write(shared: &Shared, mut to: impl Write) {
     let mut text = String::new();
     loop {
@@ -124,7 +125,7 @@ fn write(shared: &Shared, mut to: impl Write) {
         if waiting.text.is_empty() {
             return;
         }
-        // Two strings take turns, so that their memory is kept.
+        // The two strings are swapped, so that their memory is reused.
         std::mem::swap(&mut text, &mut waiting.text);
         waiting.writing = true;
         drop(waiting);

@@ -8,7 +8,7 @@ use crate::exec::{Packet, State};
 use crate::program::{FieldName, HeaderNames, Line, Note, Place, Program, Word, lines_for};
 
 impl Journal {
-    /// The parser has ended.
+    /// Records the result of the parser.
     pub(crate) fn parsed(&mut self, program: &Program, state: &State) {
         let error = state.get(program.standard.parser_error);
         let Some(notes) = program.notes.as_ref().filter(|_| error != 0) else {
@@ -19,7 +19,7 @@ impl Journal {
         self.push(Event::ParserError { error });
     }
 
-    /// A step of the program.
+    /// Records the fields that have changed, then a step of the program.
     pub(crate) fn note(&mut self, program: &Program, state: &mut State, packet: &Packet<'_>, note: u16) {
         self.tell_changes(program, state);
         let note = program.notes.as_ref().and_then(|notes| notes.notes.get(usize::from(note)));
@@ -137,7 +137,7 @@ fn event(note: &Note, program: &Program, state: &mut State, packet: &Packet<'_>)
     })
 }
 
-/// The value at a place.
+/// Returns the value at a place.
 fn value(place: Place, bits: u32, words: &[u64], lines: &[Line]) -> Value {
     match place {
         Place::Word(word) => Value::word(words.get(usize::from(word)).copied().unwrap_or(0), bits),
@@ -150,7 +150,9 @@ fn value(place: Place, bits: u32, words: &[u64], lines: &[Line]) -> Value {
 }
 
 impl HeaderNames {
-    /// A field's name with its header's in front. What p4c calls "scalars" are variables.
+    /// Returns a field's name with its header's name in front.
+    ///
+    /// p4c's header "scalars" holds variables, which have no header in the P4 source.
     fn path(&self, field: &FieldName) -> String {
         match self.name.as_str() {
             "scalars" => field.name.clone(),

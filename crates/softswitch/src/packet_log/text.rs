@@ -1,4 +1,4 @@
-//! A packet's way, as text for users.
+//! Formats the events of a packet as text for users.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -32,7 +32,7 @@ impl Display for Block {
 }
 
 impl Event {
-    /// Returns the column at which it begins.
+    /// Returns the column at which the event begins.
     fn indent(&self) -> usize {
         match self {
             Self::State { .. }
@@ -147,7 +147,7 @@ fn table(f: &mut Formatter<'_>, key: &[Key], hit: Option<&Hit>, run: Option<&Cal
     }
 }
 
-/// Things with something in between.
+/// Elements that are displayed with a separator between them.
 struct Joined<'a, T>(&'a [T], &'a str);
 
 impl<T: Display> Display for Joined<'_, T> {

@@ -1,4 +1,4 @@
-//! Values of fields, as the log writes them.
+//! Values of fields, in the notation of the log.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use crate::program::limbs;
 
 /// Fields of up to this number of bits, ports among them, are written in decimal.
 const DECIMAL_BITS: u32 = 9;
-/// The most bytes of a value that people are shown.
+/// The maximum number of bytes of a value in text for people.
 const SHOWN_BYTES: u32 = 40;
 
 /// A number with a width in bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Value {
-    /// The lowest first.
+    /// The number's limbs, the lowest first.
     limbs: Vec<u64>,
     bits: u32,
 }
@@ -28,12 +28,12 @@ impl Value {
         Self::new(&[word], bits)
     }
 
-    /// From a big-endian byte string.
+    /// Makes a value from a big-endian byte string.
     pub(super) fn bytes(bytes: &[u8], bits: u32) -> Self {
         Self { limbs: limbs(bytes), bits }
     }
 
-    /// The digit at a place, from the lowest on.
+    /// Returns the hexadecimal digit at a place, counted from the lowest.
     fn digit(&self, place: u32) -> u64 {
         self.limbs.get(place as usize / 16).map_or(0, |limb| limb >> (place % 16 * 4) & 0xf)
     }
@@ -43,14 +43,14 @@ impl Value {
         rest.iter().all(|limb| *limb == 0).then_some(*lowest)
     }
 
-    /// All digits that the width has.
+    /// Returns all hexadecimal digits of the value's width.
     fn hex(&self) -> impl Iterator<Item = char> {
         (0..self.bits.div_ceil(4)).rev().filter_map(|place| char::from_digit(self.digit(place) as u32, 16))
     }
 }
 
 impl fmt::Display for Value {
-    /// For people: small numbers and narrow fields in decimal.
+    /// Formats a value for people: small numbers and narrow fields in decimal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.small() {
             Some(number) if number < 10 || self.bits <= DECIMAL_BITS => return write!(f, "{number}"),
@@ -66,7 +66,7 @@ impl fmt::Display for Value {
 }
 
 impl Serialize for Value {
-    /// For programs: a string, since not all numbers of JSON are exact.
+    /// Writes a value for programs as a string, because not all numbers of JSON are exact.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&format_args!("0x{}", self.hex().collect::<String>()))
     }

@@ -1,8 +1,8 @@
-//! Action profiles and selectors: actions that several entries refer to, and groups of them between
-//! which a hash chooses.
+//! Action profiles, whose actions several entries share, and selectors, which choose an action of a
+//! group by a hash.
 //!
-//! As on BMv2 a member has the lowest free place in its profile, and a group's members are in the order of their places:
-//! the hash, modulo their number, chooses the same member.
+//! As on BMv2, a new member takes the lowest free place in its profile, and a group's members are
+//! ordered by place. So the hash, modulo their number, chooses the same member as BMv2.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ pub(crate) struct Profile {
     groups: Slab<Group>,
     /// The ports that are down.
     down: BTreeSet<u16>,
-    /// Entries with actions of their own.
+    /// Number of entries that have a set of actions themselves.
     pub(crate) one_shots: usize,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Member {
     pub(crate) call: ActionCall,
     /// The action, for each of the profile's tables.
     bound: Vec<BoundAction>,
-    /// The groups and entries that refer to it.
+    /// Number of groups and entries that refer to the member.
     uses: usize,
 }
 
@@ -34,13 +34,13 @@ pub(crate) struct Member {
 pub(crate) struct Group {
     pub(crate) members: Vec<GroupMember>,
     pub(crate) max_size: u32,
-    /// Places of the members whose ports are up, each as often as it weighs.
+    /// Places of the members whose ports are up. A place occurs as often as the member's weight.
     active: Vec<u32>,
-    /// The entries that refer to it.
+    /// Number of entries that refer to the group.
     uses: usize,
 }
 
-/// Things by id, each at the lowest place that is free when it comes.
+/// Elements by id. A new element takes the lowest free place.
 #[derive(Debug, Clone)]
 struct Slab<T> {
     by_id: BTreeMap<u32, u32>,
@@ -95,8 +95,9 @@ impl<T> Slab<T> {
 }
 
 impl Profile {
-    /// The action that a packet gets; `None`: the group is empty, or no member's port is up.
-    /// `hash` is that of the profile's selector.
+    /// Returns the action for a packet; `None` if the group is empty, or the ports of all members
+    /// are down.
+    /// `hash` is the result of the profile's selector.
     pub(crate) fn choose<'a>(
         &'a self,
         behaviour: &'a Behaviour,
@@ -141,7 +142,7 @@ impl Profile {
         self.members.by_id.len()
     }
 
-    /// Adds a member that is not there yet; `bound` is its action for each table.
+    /// Adds a new member; `bound` has its action for each table.
     pub(crate) fn insert_member(&mut self, id: u32, call: ActionCall, bound: Vec<BoundAction>) {
         self.members.insert(id, Member { call, bound, uses: 0 });
     }
@@ -180,7 +181,7 @@ impl Profile {
         self.refresh();
     }
 
-    /// Returns true if an entry refers to the group; `None`: it is not there.
+    /// Returns true if an entry refers to the group; `None` if the group does not exist.
     pub(crate) fn group_in_use(&self, id: u32) -> Option<bool> {
         Some(self.groups.get(id)?.uses > 0)
     }
@@ -201,17 +202,18 @@ impl Profile {
         self.groups.by_id.get(&id).copied().map(Behaviour::Group)
     }
 
-    /// The id of the member at a place.
+    /// Returns the id of the member at a place.
     pub(crate) fn member_at(&self, place: u32) -> Option<u32> {
         self.members.id_at(place)
     }
 
-    /// The id of the group at a place.
+    /// Returns the id of the group at a place.
     pub(crate) fn group_at(&self, place: u32) -> Option<u32> {
         self.groups.id_at(place)
     }
 
-    /// Notes that an entry refers to something (1), or does no longer (-1).
+    /// Changes the number of references of an entry's behaviour: `by` is 1 for a new one, -1 for a
+    /// removed one.
     pub(crate) fn refer(&mut self, behaviour: &Behaviour, by: isize) {
         let uses = match behaviour {
             Behaviour::Action(_) => return,
@@ -228,7 +230,7 @@ impl Profile {
         *uses = uses.saturating_add_signed(by);
     }
 
-    /// Notes that a port is up or down. Returns whether that is news.
+    /// Sets the state of a port. Returns true if the state has changed.
     pub(crate) fn set_port(&mut self, port: u16, up: bool) -> bool {
         let news = if up { self.down.remove(&port) } else { self.down.insert(port) };
         if news {
@@ -237,12 +239,12 @@ impl Profile {
         news
     }
 
-    /// An entry's own actions; `bound` are the actions of `calls`.
+    /// Makes an entry's set of actions; `bound` has the actions of `calls` in prepared form.
     pub(crate) fn one_shot(&self, calls: Vec<WeightedCall>, bound: Vec<BoundAction>) -> OneShot {
         OneShot::new(calls, bound, &self.down)
     }
 
-    /// Makes an entry's own actions follow the ports.
+    /// Updates an entry's set of actions to the present states of the ports.
     pub(crate) fn refresh_one_shot(&self, one_shot: &mut OneShot) {
         one_shot.refresh(&self.down);
     }

@@ -5,20 +5,20 @@ use super::machine::{LineIndex, Place, Word};
 /// A checksum.
 #[derive(Debug, Clone)]
 pub(crate) struct Checksum {
-    /// The word of the field that holds it.
+    /// The word of the field that holds the checksum.
     pub(crate) target: Word,
-    /// A mask of as many ones as the field has bits.
+    /// A mask with a one for each bit of the field.
     pub(crate) mask: u64,
-    /// Index of the calculation that computes it.
+    /// Index of the calculation that computes the checksum.
     pub(crate) calculation: u16,
-    /// The quick way to the same result, if there is one.
+    /// A faster way to compute the same result, if there is one.
     pub(crate) sum: Option<FieldSum>,
 }
 
 /// An Internet checksum over fields of headers that are valid.
 #[derive(Debug, Clone)]
 pub(crate) struct FieldSum {
-    /// Its inputs.
+    /// The inputs of the checksum.
     pub(crate) parts: Vec<ChecksumPart>,
     /// The validity words of the inputs' headers.
     pub(crate) headers: Vec<Word>,
@@ -43,7 +43,7 @@ pub(crate) enum Algorithm {
     Crc16,
     CrcCcitt,
     Xor16,
-    /// The first eight bytes.
+    /// The first eight bytes of the input.
     Identity,
     Random,
 }
@@ -54,11 +54,11 @@ pub(crate) enum CalculationInput {
     /// A field or constant.
     Field {
         place: Place,
-        /// Its width; of a field of variable length the greatest.
+        /// The width in bits; the maximum width if the length varies.
         bits: u32,
-        /// The word of its length in bits, if that varies.
+        /// The word with the field's length in bits, if the length varies.
         length: Option<Word>,
-        /// The validity word of its header; the field of an invalid header is left out.
+        /// The validity word of the field's header. The field of an invalid header is left out.
         valid: Option<Word>,
     },
     /// A whole header, if it is valid.
@@ -70,6 +70,6 @@ pub(crate) enum CalculationInput {
 pub(crate) enum ChecksumPart {
     /// A field or constant of up to 64 bits.
     Word(Word, u8),
-    /// A wider one: first line, number of lines, and shift.
+    /// A wider field or constant: its first line, its number of lines, and the shift.
     Lines(LineIndex, u8, u8),
 }

@@ -1,20 +1,20 @@
-//! Where a packet in a pipeline comes from.
+//! The origin of a packet in a pipeline.
 
 /// `standard_metadata.instance_type`, with simple_switch's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Instance {
-    /// From a port.
+    /// A packet that a port received.
     Normal = 0,
     /// A clone that ingress requested.
     IngressClone = 1,
     /// A clone that egress requested.
     EgressClone = 2,
-    /// Back from the end of egress.
+    /// A packet that begins ingress again after the end of egress.
     Recirculated = 4,
-    /// One of a multicast group's copies.
+    /// A copy that a multicast group made.
     Replica = 5,
-    /// Back from the end of ingress.
+    /// A packet that begins ingress again after the end of ingress.
     Resubmitted = 6,
 }
 

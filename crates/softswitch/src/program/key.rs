@@ -6,23 +6,23 @@ use crate::translation::Translation;
 /// One field of a table's key.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyField {
-    /// Its name, for messages.
+    /// The field's name, for messages.
     pub(crate) name: String,
-    /// Its match kind.
+    /// The field's match kind.
     pub(crate) kind: MatchKind,
-    /// Its width in bits.
+    /// The field's width in bits.
     pub(crate) bits: u32,
     /// The representation of its values for controllers.
     pub(crate) translation: Translation,
-    /// Where it comes from.
+    /// The place of the field's value.
     pub(crate) source: KeySource,
-    /// The word of the packed key that it is in, or begins in.
+    /// The word of the packed key in which the field begins.
     pub(crate) word: usize,
-    /// Number of bits below it in that word.
+    /// Number of bits below the field in that word.
     pub(crate) shift: u32,
 }
 
-/// Where a key field comes from.
+/// The place of a key field's value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum KeySource {
     /// A word.

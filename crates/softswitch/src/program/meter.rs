@@ -3,22 +3,23 @@
 use super::machine::Word;
 use crate::control::MeterConfig;
 
-/// Unit that a meter counts.
+/// The unit of a meter's tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MeterUnit {
     Packets,
     Bytes,
 }
 
-/// The method by which a meter marks packets. BMv2's JSON supports two rates only;
-/// the P4Info names the method.
+/// The method by which a meter marks packets.
+///
+/// BMv2's JSON supports only two rates. The P4Info names the method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum MeterKind {
     #[default]
     TwoRates,
     /// One rate with an excess burst.
     SingleRate,
-    /// One rate, and no yellow.
+    /// One rate and two colours, without yellow.
     TwoColours,
 }
 
@@ -37,7 +38,7 @@ pub(crate) struct DirectMeter {
     pub(crate) unit: MeterUnit,
     /// The method by which the meter marks packets.
     pub(crate) kind: MeterKind,
-    /// The word of the field that gets the colour of a packet that hits.
+    /// The word of the field that receives the colour of a packet that hits an entry.
     pub(crate) target: Word,
 }
 

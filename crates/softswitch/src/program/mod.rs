@@ -1,9 +1,10 @@
-//! A compiled program: all that the switch's inner loop reads, without anything to look up by name.
+//! A compiled program. It has everything that the switch's inner loop reads, with indices instead
+//! of names.
 //!
-//! A packet's state is two arrays. *Words* of 64 bits hold fields of up to 64 bits, the headers' validity, the
-//! arguments of the running action, intermediate results and constants; *lines* of 512 bits hold wider values, the
-//! lowest line first. An instruction ([`Op`]) names words and lines by their index. A field's value always stays below
-//! 2^width.
+//! A packet's state is two arrays. *Words* of 64 bits hold fields of up to 64 bits, the headers'
+//! validity, the arguments of the running action, intermediate results and constants; *lines* of
+//! 512 bits hold wider values, the lowest line first. An instruction ([`Op`]) names words and lines
+//! by their index. A field's value always stays below 2^width.
 
 mod calculation;
 mod header;
@@ -34,21 +35,21 @@ pub(crate) use profile::ProfileProgram;
 pub(crate) use table::{ActionProgram, FixedEntry, Invocation, TableProgram};
 pub(crate) use value_set::ValueSetProgram;
 
-/// The port number that drops: `mark_to_drop` sets it.
+/// The port number that means drop: `mark_to_drop` sets it.
 pub const DROP_PORT: u64 = 511;
 
-/// Where each stage of a packet's processing begins in the code.
+/// The start of each stage of a packet's processing in the code.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Entries {
-    /// Parser.
+    /// Start of the parser.
     pub(crate) parser: CodeIndex,
-    /// Verification of checksums.
+    /// Start of the verification of checksums.
     pub(crate) verify: CodeIndex,
-    /// Ingress.
+    /// Start of ingress.
     pub(crate) ingress: CodeIndex,
-    /// Egress.
+    /// Start of egress.
     pub(crate) egress: CodeIndex,
-    /// Update of checksums.
+    /// Start of the update of checksums and the deparser's statements.
     pub(crate) update: CodeIndex,
 }
 
@@ -57,11 +58,11 @@ pub(crate) struct Entries {
 pub(crate) struct Program {
     /// All instructions.
     pub(crate) code: Vec<Op>,
-    /// Where the stages begin.
+    /// The start of each stage.
     pub(crate) entries: Entries,
-    /// The words as they are before a packet: fields 0, constants set.
+    /// The words before each packet: fields are 0, and constants are set.
     pub(crate) words: Vec<u64>,
-    /// The lines as they are before the first packet: constants set.
+    /// The lines before the first packet: constants are set.
     pub(crate) lines: Vec<Line>,
     /// Number of words at the front that hold fields and validity: they are cleared for each packet.
     pub(crate) field_words: usize,
@@ -71,7 +72,7 @@ pub(crate) struct Program {
     pub(crate) metadata_lines: usize,
     /// Number of lines at the front that hold fields.
     pub(crate) field_lines: usize,
-    /// True if egress changes wide fields, so that each copy of a packet needs its own.
+    /// True if egress changes wide fields, so that each copy of a packet needs separate lines.
     pub(crate) egress_changes_lines: bool,
     /// The standard metadata that the switch itself reads and writes.
     pub(crate) standard: Standard,
@@ -83,13 +84,13 @@ pub(crate) struct Program {
     pub(crate) stacks: Vec<Stack>,
     /// Headers in the order of the deparser.
     pub(crate) deparser: Vec<u16>,
-    /// Bytes of all headers of the deparser.
+    /// Number of bytes of all headers that the deparser writes.
     pub(crate) header_bytes: usize,
     /// Checksums.
     pub(crate) checksums: Vec<Checksum>,
     /// Hashes and checksums.
     pub(crate) calculations: Vec<Calculation>,
-    /// The messages that the program logs.
+    /// The messages that the program can log.
     pub(crate) messages: Vec<Message>,
     /// Tables that the program applies.
     pub(crate) tables: Vec<TableProgram>,
@@ -103,7 +104,7 @@ pub(crate) struct Program {
     pub(crate) meters: Vec<MeterProgram>,
     /// Register arrays.
     pub(crate) registers: Vec<RegisterProgram>,
-    /// Where arguments of actions go.
+    /// The places of the arguments of actions.
     pub(crate) arguments: Arguments,
     /// Fields that packets keep when they are cloned, resubmitted or recirculated; the first list is empty.
     pub(crate) field_lists: Vec<FieldList>,
@@ -111,25 +112,25 @@ pub(crate) struct Program {
     pub(crate) digests: Vec<DigestProgram>,
     /// The statements of the program that send digests.
     pub(crate) digest_lists: Vec<DigestFields>,
-    /// Names and steps for the packet log, if it was loaded for that.
+    /// Names and steps for the packet log; `None` unless the program was loaded for logging.
     pub(crate) notes: Option<Notes>,
 }
 
 /// A digest: messages to the controller.
 #[derive(Debug, Clone)]
 pub(crate) struct DigestProgram {
-    /// Its name in the P4Info.
+    /// The digest's name in the P4Info.
     pub(crate) name: String,
-    /// Widths of its fields in bits.
+    /// Widths of the digest's fields in bits.
     pub(crate) widths: Vec<u32>,
 }
 
-/// Where one place of the program has a digest's values.
+/// The places of a digest's values at one statement of the program.
 #[derive(Debug, Clone)]
 pub(crate) struct DigestFields {
     /// Index of the digest.
     pub(crate) digest: usize,
-    /// Its fields' values, in order.
+    /// The places of the values of the digest's fields, in order.
     pub(crate) sources: Vec<KeySource>,
 }
 
@@ -138,7 +139,7 @@ pub(crate) struct DigestFields {
 pub(crate) struct FieldList {
     /// The fields of up to 64 bits.
     pub(crate) words: Vec<Word>,
-    /// Wider ones: first line, and number of lines.
+    /// The wider fields: first line, and number of lines.
     pub(crate) lines: Vec<(LineIndex, u16)>,
 }
 
@@ -162,7 +163,8 @@ pub(crate) struct Standard {
     pub(crate) no_match: u64,
     /// The `parser_error` of a packet that keeps the parser looping.
     pub(crate) parser_timeout: u64,
-    /// The `parser_error` of a field of variable length that is longer than its header has room for.
+    /// The `parser_error` of a field of variable length that exceeds the maximum length of its
+    /// header.
     pub(crate) header_too_short: u64,
     /// The `parser_error` of a length that is not a number of whole bytes.
     pub(crate) invalid_argument: u64,
@@ -170,14 +172,14 @@ pub(crate) struct Standard {
     pub(crate) clocks: Option<Clocks>,
 }
 
-/// The words of the times of a packet, and the masks of their widths.
+/// The words of a packet's timestamps, and the masks of their widths.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clocks {
-    /// When it came in.
+    /// The time at which the packet came in.
     pub(crate) ingress: (Word, u64),
-    /// When its egress began.
+    /// The time at which the packet's egress began.
     pub(crate) egress: (Word, u64),
-    /// When it left ingress.
+    /// The time at which the packet left ingress.
     pub(crate) enqueued: (Word, u64),
 }
 
@@ -200,9 +202,9 @@ pub(crate) enum Level {
 /// A register array.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RegisterProgram {
-    /// Cells.
+    /// Number of cells.
     pub(crate) size: usize,
-    /// Lines of a cell; 0: a cell is a word.
+    /// Lines of a cell; 0 if a cell is a word.
     pub(crate) lines: usize,
 }
 
@@ -213,8 +215,10 @@ impl RegisterProgram {
     }
 }
 
-/// Where an action finds its arguments: the n-th narrow one in the n-th word, the wide
-/// ones likewise in lines.
+/// The places of an action's arguments.
+///
+/// The n-th narrow argument is in the n-th word from `word` on. The wide arguments are in the lines
+/// from `line` on.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Arguments {
     /// First word.

@@ -1,4 +1,5 @@
-//! Names and steps of a program for the packet log. Only a program that is loaded for logging has them.
+//! Names and steps of a program for the packet log. Only a program that is loaded for logging has
+//! them.
 
 use std::fmt;
 
@@ -6,14 +7,14 @@ use serde::Serialize;
 
 use super::machine::{Place, Word};
 
-/// All that the packet log needs.
+/// The names and steps of a program.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Notes {
-    /// The notes, at the indexes that [`Op::Note`](super::Op::Note) names.
+    /// The steps, at the indices that [`Op::Note`](super::Op::Note) names.
     pub(crate) notes: Vec<Note>,
     /// Headers and structs of metadata, in the order of the program's headers.
     pub(crate) headers: Vec<HeaderNames>,
-    /// The numbers of parser errors.
+    /// The names and numbers of parser errors.
     pub(crate) errors: Vec<(String, u64)>,
 }
 
@@ -27,7 +28,7 @@ pub(crate) enum Note {
     /// A table is looked up.
     Table {
         table: u16,
-        /// The parameter names of each of its actions.
+        /// The parameter names of each action of the table.
         parameters: Vec<Vec<String>>,
         source: Option<Source>,
     },
@@ -47,7 +48,7 @@ pub(crate) enum Note {
 #[derive(Debug, Clone)]
 pub(crate) struct HeaderNames {
     pub(crate) name: String,
-    /// Its validity word; metadata is always valid.
+    /// The validity word of the header; `None` for metadata, which is always valid.
     pub(crate) valid: Option<Word>,
     pub(crate) fields: Vec<FieldName>,
 }
@@ -57,7 +58,7 @@ pub(crate) struct HeaderNames {
 pub(crate) struct FieldName {
     pub(crate) name: String,
     pub(crate) place: Place,
-    /// Its width; of a field of variable length the greatest.
+    /// The field's width in bits; the maximum width if its length varies.
     pub(crate) bits: u32,
     /// The word that holds the number of bits of a field of variable length.
     pub(crate) length: Option<Word>,

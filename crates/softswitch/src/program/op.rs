@@ -2,18 +2,19 @@
 
 use super::machine::{CodeIndex, LineIndex, Word};
 
-/// An instruction. `d` is the place of its result; `to` is the index of a jump's target.
+/// An instruction. In all instructions, `d` is the place of the result, and `to` is the index of a
+/// jump's target.
 ///
-/// Arithmetic on words is modulo 2^64, after which only the lowest 64 - `cut` bits are kept. Arithmetic on lines is
-/// modulo 2^(512 `n`). An instruction takes 8 bytes.
+/// Arithmetic on words is modulo 2^64, after which only the lowest 64 - `cut` bits are kept.
+/// Arithmetic on lines is modulo 2^(512 `n`). An instruction takes 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Op {
-    /// The run is over.
+    /// Ends the run.
     End,
-    /// Returns from an action to behind its [`Op::Apply`].
+    /// Returns from an action to the instruction behind its [`Op::Apply`].
     Return,
 
-    // Words.
+    // Operations on words.
     Copy {
         d: Word,
         a: Word,
@@ -55,7 +56,7 @@ pub(crate) enum Op {
         b: Word,
         cut: u8,
     },
-    /// Shifts to the left; by 64 or more: 0.
+    /// Shifts to the left. A shift by 64 or more gives 0.
     Shl {
         d: Word,
         a: Word,
@@ -76,32 +77,33 @@ pub(crate) enum Op {
         b: Word,
         cut: u8,
     },
-    /// 1 where a = b, else 0.
+    /// Sets d to 1 if a = b, otherwise to 0.
     Equal {
         d: Word,
         a: Word,
         b: Word,
     },
-    /// 1 where a < b, else 0.
+    /// Sets d to 1 if a < b, otherwise to 0.
     Less {
         d: Word,
         a: Word,
         b: Word,
     },
-    /// 1 where a < b as two's complements, else 0.
+    /// Sets d to 1 if a < b in two's complement, otherwise to 0.
     LessSigned {
         d: Word,
         a: Word,
         b: Word,
     },
-    /// A field of the stack's last header: `a` is the same field's word in the stack's first header.
+    /// Reads a field of the stack's last header. `a` is the word of this field in the stack's first
+    /// header.
     Last {
         d: Word,
         a: Word,
         stack: u16,
     },
 
-    // Lines.
+    // Operations on lines.
     WideCopy {
         d: LineIndex,
         a: LineIndex,
@@ -137,14 +139,14 @@ pub(crate) enum Op {
         b: LineIndex,
         n: u8,
     },
-    /// d = a + b in each lane of 32 bits: nothing is carried from one to the next.
+    /// Computes d = a + b in each lane of 32 bits, without a carry from lane to lane.
     LanesAdd {
         d: LineIndex,
         a: LineIndex,
         b: LineIndex,
         n: u8,
     },
-    /// `d` is neither `a` nor `b`.
+    /// Multiplies. `d` must differ from `a` and `b`.
     WideMul {
         d: LineIndex,
         a: LineIndex,
@@ -165,40 +167,40 @@ pub(crate) enum Op {
         b: Word,
         n: u8,
     },
-    /// The word d = 1 where a = b, else 0.
+    /// Sets the word d to 1 if a = b, otherwise to 0.
     WideEqual {
         d: Word,
         a: LineIndex,
         b: LineIndex,
         n: u8,
     },
-    /// The word d = 1 where a < b, else 0.
+    /// Sets the word d to 1 if a < b, otherwise to 0.
     WideLess {
         d: Word,
         a: LineIndex,
         b: LineIndex,
         n: u8,
     },
-    /// The word d = 1 where a < b as two's complements, else 0.
+    /// Sets the word d to 1 if a < b in two's complement, otherwise to 0.
     WideLessSigned {
         d: Word,
         a: LineIndex,
         b: LineIndex,
         n: u8,
     },
-    /// The lowest bits of lines as a word.
+    /// Copies the lowest bits of lines to a word.
     Narrow {
         d: Word,
         a: LineIndex,
         cut: u8,
     },
-    /// A word as lines, with zeros in front.
+    /// Copies a word to lines, with zeros above it.
     Widen {
         d: LineIndex,
         a: Word,
         n: u8,
     },
-    /// `from` lines as `n` lines, with zeros in front.
+    /// Copies `from` lines to `n` lines, with zeros above them.
     Extend {
         d: LineIndex,
         a: LineIndex,
@@ -230,7 +232,7 @@ pub(crate) enum Op {
         b: Word,
         to: CodeIndex,
     },
-    /// Looks up the table, then runs the action that it found, and goes on behind this instruction.
+    /// Looks up the table, runs the action that it found, and continues with the next instruction.
     Apply {
         table: u16,
     },
@@ -244,16 +246,17 @@ pub(crate) enum Op {
         to: CodeIndex,
     },
 
-    /// Counts a jump back in an action; ends the run after too many.
+    /// Counts a jump back in an action, and ends the run after too many.
     Again,
 
     // The parser.
-    /// Counts a visit to a state that can be visited again; ends the run after too many.
+    /// Counts a jump back to a parser state, and ends the run after too many.
     Visit,
     Extract {
         header: u16,
     },
-    /// Extracts a header with fields that are moved bit by bit; one of variable length is empty.
+    /// Extracts a header with fields that are moved bit by bit. A field of variable length becomes
+    /// empty.
     ExtractLoose {
         header: u16,
     },
@@ -265,7 +268,7 @@ pub(crate) enum Op {
     ExtractNext {
         stack: u16,
     },
-    /// Ends the run: a stack has no room for another header.
+    /// Ends the run, because a stack is full.
     StackFull,
     /// Skips the given number of bits of the packet.
     Advance {
@@ -277,13 +280,13 @@ pub(crate) enum Op {
         offset: u16,
         bits: u8,
     },
-    /// 1 where a value set has the key, else 0.
+    /// Sets d to 1 if a value set has the key, otherwise to 0.
     InSet {
         d: Word,
         set: u16,
         key: Word,
     },
-    /// The same for a key of more than 64 bits.
+    /// Sets d to 1 if a value set has the key, which is wider than 64 bits; otherwise to 0.
     WideInSet {
         d: Word,
         set: u16,
@@ -322,12 +325,12 @@ pub(crate) enum Op {
         by: u16,
     },
 
-    // What the switch remembers.
+    // Operations on the state that is kept between packets.
     Count {
         counter: u16,
         index: Word,
     },
-    /// Marks the packet with a meter: d = its colour.
+    /// Marks the packet with a meter, and sets d to its colour.
     Meter {
         d: Word,
         meter: u16,
@@ -350,18 +353,20 @@ pub(crate) enum Op {
         index: Word,
     },
     /// Writes lines to a cell, and the following lines to the cells of the next `more` registers.
-    /// All these cells have the same index. The next `more` instructions, which would do the same step by step, are
-    /// skipped, unless the cells do not exist.
+    /// All these cells have one index. The next `more` instructions would write the following lines
+    /// one by one. They are skipped if the cells exist.
     WideRegisterWrite {
         a: LineIndex,
         register: u16,
         index: Word,
         more: u8,
     },
-    /// [`Op::WideRegisterRead`] to `d`, and what the next two instructions do, in one pass over the cell:
-    /// an [`Op::LanesAdd`] that adds `d` to other lines, and an [`Op::WideRegisterWrite`] of those to the same cell. So
-    /// it does with the `more` registers behind it, whose sums lie behind one another. If the cells exist, the
-    /// instructions that it replaces are skipped.
+    /// Adds register cells to lines, and writes the sums to the cells, in one pass.
+    ///
+    /// It does the work of an [`Op::WideRegisterRead`] to `d` and of the next two instructions.
+    /// These are an [`Op::LanesAdd`] that adds `d` to other lines, and an [`Op::WideRegisterWrite`]
+    /// of the sums to the same cell. It does the same with the next `more` registers, whose sums
+    /// are in consecutive lines. If the cells exist, the instructions that it replaces are skipped.
     LanesAddToRegister {
         d: LineIndex,
         register: u16,
@@ -377,19 +382,19 @@ pub(crate) enum Op {
         checksum: u16,
     },
 
-    // What only some programs want.
-    /// A hash or a checksum.
+    // Operations that only a few programs use.
+    /// Computes a hash or a checksum.
     Calculate {
         d: Word,
         calculation: u16,
     },
-    /// Remainder of a / b; 0 if b is 0.
+    /// Computes the remainder of a / b; 0 if b is 0.
     Remainder {
         d: Word,
         a: Word,
         b: Word,
     },
-    /// A random number from `low` to `high`, which is not below `low`.
+    /// Makes a random number from `low` to `high`. `high` is at least `low`.
     Random {
         d: Word,
         low: Word,
@@ -409,16 +414,17 @@ pub(crate) enum Op {
         note: u16,
     },
 
-    /// Drops the packet, unless something sets another destination afterwards.
+    /// Marks the packet to be dropped, unless the program sets another destination afterwards.
     MarkToDrop,
 
-    // What becomes of the packet behind the running control, with the fields of a list preserved.
-    /// Copies it to the replicas of the session that the word names.
+    // Requests that the switch carries out after the running control. The fields of a list are
+    // preserved.
+    /// Copies the packet to the replicas of the session that the word names.
     Clone {
         session: Word,
         list: u16,
     },
-    /// Begins ingress again with the frame as it came.
+    /// Begins ingress again with the frame as received.
     Resubmit {
         list: u16,
     },

@@ -1,23 +1,24 @@
-//! Converts between the control plane's match fields and the patterns that packets'
-//! keys are compared with.
+//! Converts between the control plane's match fields and patterns, with which the keys of packets
+//! are compared.
 
 use super::key::{KeyField, MatchKind};
 use crate::control::KeyMatch;
 use crate::json::number::Number;
 
-/// Keys that an entry matches.
+/// The keys that an entry matches.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Pattern {
-    /// The bits to match, or the lowest number.
+    /// The value to compare with; for a range, the lowest value.
     pub(crate) value: Vec<u64>,
-    /// Which bits matter, or the highest number.
+    /// The bits to compare; for a range, the highest value.
     pub(crate) mask: Vec<u64>,
-    /// The larger number wins.
+    /// The priority; the larger number wins.
     pub(crate) priority: i32,
 }
 
 impl Pattern {
-    /// Builds a pattern for a key of `words` words from the match of each field; `None` matches anything.
+    /// Builds a pattern for a key of `words` words from the match of each field; `None` matches
+    /// every value.
     ///
     /// # Errors
     /// The text names the field and the fault.
@@ -37,7 +38,7 @@ impl Pattern {
         Ok(pattern)
     }
 
-    /// The match of each field; `None` matches anything.
+    /// Returns the match of each field; `None` if the field matches every value.
     pub(crate) fn matches(&self, key: &[KeyField]) -> Vec<Option<KeyMatch>> {
         key.iter().map(|field| self.field(field)).collect()
     }
@@ -65,7 +66,7 @@ impl Pattern {
     }
 }
 
-/// Value and mask (or highest value) of one field, as limbs.
+/// Returns the value and mask of one field, or the ends of its range, as limbs.
 fn bounds(field: &KeyField, matched: Option<&KeyMatch>) -> Result<(Vec<u64>, Vec<u64>), String> {
     let all = || ones(field.bits);
     let number = |bytes: &Vec<u8>| {
@@ -116,7 +117,7 @@ fn within(value: Vec<u64>, mask: Vec<u64>, outside: &str) -> Result<(Vec<u64>, V
     Ok((value, mask))
 }
 
-/// A number of `bits` ones, as limbs.
+/// Returns a number of `bits` ones, as limbs.
 fn ones(bits: u32) -> Vec<u64> {
     let mask = Number::mask(bits);
     (0..bits.div_ceil(64) as usize).map(|index| mask.limb(index)).collect()
@@ -128,7 +129,7 @@ fn put(words: &mut [u64], field: &KeyField, limbs: &[u64]) {
     }
 }
 
-/// A field's part of a pattern, as a canonical byte string.
+/// Extracts a field's part of a pattern, as a canonical byte string.
 fn take(words: &[u64], field: &KeyField) -> Vec<u8> {
     let ones = ones(field.bits);
     let limbs: Vec<u64> =
@@ -136,14 +137,14 @@ fn take(words: &[u64], field: &KeyField) -> Vec<u8> {
     canonical_bytes(&limbs)
 }
 
-/// Limbs as a canonical byte string.
+/// Converts limbs to a canonical byte string.
 fn canonical_bytes(limbs: &[u64]) -> Vec<u8> {
     let bytes: Vec<u8> = limbs.iter().rev().flat_map(|limb| limb.to_be_bytes()).collect();
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count().min(bytes.len().saturating_sub(1));
     bytes[zeros..].to_vec()
 }
 
-/// A big-endian byte string as limbs, the lowest first.
+/// Converts a big-endian byte string to limbs, the lowest first.
 pub(crate) fn limbs(bytes: &[u8]) -> Vec<u64> {
     let limb = |chunk: &[u8]| chunk.iter().fold(0, |limb, byte| limb << 8 | u64::from(*byte));
     bytes.rchunks(8).map(limb).collect()

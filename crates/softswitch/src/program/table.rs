@@ -5,43 +5,43 @@ use super::machine::CodeIndex;
 use super::meter::DirectMeter;
 use super::pattern::Pattern;
 
-/// Lookup of a table's entries.
+/// A table, as the program declares it.
 #[derive(Debug, Clone)]
 pub(crate) struct TableProgram {
-    /// Its name, for messages.
+    /// The table's name, for messages.
     pub(crate) name: String,
-    /// Number of entries that it has room for.
+    /// The maximum number of entries.
     pub(crate) size: usize,
     /// The fields of the key.
     pub(crate) key: Vec<KeyField>,
-    /// Words of the packed key.
+    /// Number of words of the packed key.
     pub(crate) key_words: usize,
-    /// Its actions.
+    /// The table's actions.
     pub(crate) actions: Vec<ActionProgram>,
-    /// The action of a miss, and its arguments.
+    /// The default action, for packets that match no entry, and its arguments.
     pub(crate) default: Option<Invocation>,
-    /// True if the action of a miss cannot be changed.
+    /// True if the default action cannot be changed.
     pub(crate) default_is_constant: bool,
-    /// Entries that the program fixes; if there are any, no others can be added.
+    /// The entries that the program itself gives the table.
     pub(crate) fixed: Vec<FixedEntry>,
     /// True if the table counts the packets that its entries match.
     pub(crate) counts: bool,
-    /// Index of the action profile that its entries refer to.
+    /// Index of the action profile to which the table's entries refer.
     pub(crate) profile: Option<usize>,
-    /// True if its entries can time out.
+    /// True if the table's entries can time out.
     pub(crate) times_out: bool,
-    /// The meter that each of its entries has.
+    /// The kind of the meters of the table's entries, if they have meters.
     pub(crate) meter: Option<DirectMeter>,
 }
 
 /// An action of a table.
 #[derive(Debug, Clone)]
 pub(crate) struct ActionProgram {
-    /// Its name, for messages.
+    /// The action's name, for messages.
     pub(crate) name: String,
-    /// Where its code begins.
+    /// The start of the action's code.
     pub(crate) code: CodeIndex,
-    /// Widths of its parameters in bits.
+    /// Widths of the action's parameters in bits.
     pub(crate) parameters: Vec<u32>,
 }
 

@@ -8,29 +8,29 @@ use crate::translation::Translation;
 /// A value set, as the program declares it.
 #[derive(Debug, Clone)]
 pub(crate) struct ValueSetProgram {
-    /// Its name in the P4Info.
+    /// The value set's name in the P4Info.
     pub(crate) name: String,
-    /// The most members.
+    /// The maximum number of members.
     pub(crate) size: usize,
-    /// The fields of a member, from the P4Info; each has words of its own.
+    /// The fields of a member, from the P4Info. Each field begins at a new word.
     pub(crate) fields: Vec<KeyField>,
 }
 
 impl ValueSetProgram {
-    /// A field of a member: its name, width and kind.
+    /// Adds a field to the members.
     pub(crate) fn add_field(&mut self, name: String, bits: u32, kind: MatchKind) {
         let word = self.words();
-        // Values come from the parser's key, and from no field of the packet.
+        // The values come from the parser's key, not from a field of the packet.
         let (source, translation) = (KeySource::Word(0), Translation::None);
         self.fields.push(KeyField { name, kind, bits, translation, source, word, shift: 0 });
     }
 
-    /// Words of a member.
+    /// Returns the number of words of a member.
     fn words(&self) -> usize {
         self.fields.last().map_or(0, |last| last.word + last.bits.div_ceil(64) as usize)
     }
 
-    /// A member's pattern.
+    /// Returns a member's pattern.
     ///
     /// # Errors
     /// The text names the field and the fault.

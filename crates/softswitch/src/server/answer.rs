@@ -1,6 +1,7 @@
 //! The answer to a Read.
-//! It is found piece by piece, so that neither packets nor other readers wait for it, and no faster than its reader
-//! takes it.
+//!
+//! The server looks up the answer piece by piece, so that it delays neither packets nor other
+//! readers. It does so no faster than the reader receives the pieces.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,29 +17,30 @@ use super::device::{Device, Program};
 use super::query::{Query, QueryResult};
 use super::status::{self, Refusal};
 
-/// Most clients refuse messages above 4 MiB.
+/// The size of a response at which a new one begins. Most clients refuse messages above 4 MiB.
 const RESPONSE_BYTES: usize = 1 << 20;
-/// Time that a reader may take nothing before it counts as gone.
+/// Time after which a reader that receives nothing counts as disconnected.
 const READER_PATIENCE: Duration = Duration::from_secs(30);
 /// The pause of all readers after a lookup, as a multiple of its duration.
 /// The switch serves packets meanwhile.
 const TO_PACKETS: u32 = 4;
-/// The shortest pause; less is not worth it.
+/// The shortest pause. Shorter pauses are added up until they reach it.
 const REST: Duration = Duration::from_millis(1);
 
 /// Looks up the requested entities, piece by piece.
 /// Returns at the first part of the answer, or at an error.
 ///
-/// Each part shows the state at its own lookup; other requests may come between two parts. A pattern that fails ends a
-/// read of this pattern alone, with its own code as on simple_switch_grpc. Of several patterns the others are answered,
-/// and the status at the end has an error for each pattern.
+/// Each part shows the state at its own lookup; other requests may come between two parts. If the
+/// only pattern of a read fails, the read fails with the code of this pattern, as on
+/// simple_switch_grpc. If a read has several patterns, the other patterns are answered, and the
+/// status at the end has an error for each pattern.
 pub(super) async fn answer(
     device: Arc<Device>,
     program: Arc<Program>,
     patterns: Vec<Result<Vec<Query>, Refusal>>,
     place: OwnedSemaphorePermit,
 ) -> Result<ReceiverStream<Result<ReadResponse, Status>>, Status> {
-    // One part that is being sent, and one that is being made.
+    // The channel holds one part, so that the next part is made while one part is sent.
     let (parts, mut taken) = mpsc::channel(1);
     let (first, begun) = tokio::sync::oneshot::channel();
     tokio::spawn(async move {
@@ -89,14 +91,14 @@ impl Answer {
             return failed;
         }
         let last = std::mem::take(&mut self.part);
-        // There is always one part: clients of BMv2 expect it.
+        // At least one part is sent, even if it is empty, because clients of BMv2 expect it.
         if self.first.is_some() || !last.entities.is_empty() {
             self.send(last.entities).await?;
         }
         failed
     }
 
-    /// Answers one pattern. The outer error is one of the whole read.
+    /// Answers one pattern. The outer error fails the whole read.
     async fn pattern(
         &mut self,
         device: &Device,
@@ -119,7 +121,7 @@ impl Answer {
 
     async fn send(&mut self, entities: Vec<Entity>) -> Result<(), Status> {
         if let Some(first) = self.first.take() {
-            // If the caller no longer waits, the next line detects that, too.
+            // If the caller no longer waits, the send below fails, too.
             let _ = first.send(Ok(()));
         }
         let gone = || Status::deadline_exceeded("the reader takes nothing");
@@ -127,7 +129,7 @@ impl Answer {
         sent.map_err(|_| gone())?.map_err(|_| gone())
     }
 
-    /// Sends the error to the reader if it still listens.
+    /// Sends the error to the reader if the reader is still connected.
     async fn end(mut self, status: Status) {
         match self.first.take() {
             Some(first) => drop(first.send(Err(status))),
@@ -142,7 +144,8 @@ async fn look_up(
     program: &Arc<Program>,
     query: Query,
 ) -> Result<Result<Vec<Entity>, Refusal>, Status> {
-    // Held from the pause on, so that all readers together take no more than their share.
+    // The lock is held from the pause until the end of the lookup, so that all readers together do
+    // not exceed their share.
     let mut owed = device.readers.owed.lock().await;
     if *owed >= REST {
         sleep(std::mem::take(&mut *owed)).await;
@@ -164,7 +167,7 @@ async fn look_up(
     Ok(found.map(entities).map_err(Refusal::from))
 }
 
-/// Entities that go out together.
+/// Entities that are sent together.
 #[derive(Debug, Default)]
 struct Batch {
     entities: Vec<Entity>,
@@ -172,8 +175,8 @@ struct Batch {
 }
 
 impl Batch {
-    /// Adds an entity. If the message would become too long, returns the earlier entities and begins a new
-    /// message.
+    /// Adds an entity. If the message would become too long, returns the earlier entities
+    /// and begins a new message.
     fn push(&mut self, entity: Entity) -> Option<Vec<Entity>> {
         // The tag and length of a repeated message take at most 6 bytes at these sizes.
         let size = entity.encoded_len() + 6;

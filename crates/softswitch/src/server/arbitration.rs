@@ -1,30 +1,32 @@
 //! P4Runtime's client arbitration within a role, without I/O: decides which controller may write.
 //!
-//! Of the connected controllers of a role, the controller with the highest election id is primary. When it leaves, the
-//! next controller takes over at once, as with simple_switch_grpc. The specification would have it claim again, and a
-//! controller may still do so. A controller whose election id is unset or 0 never becomes primary: it only receives.
+//! Of the connected controllers of a role, the controller with the highest election id is primary.
+//! When it leaves, the next controller takes over at once, as with simple_switch_grpc. By the
+//! specification, the next controller would have to send its election id again, and it may still do
+//! so. A controller whose election id is unset or 0 never becomes primary: it only receives.
 
 use std::collections::BTreeMap;
 
 use tributary_p4runtime::google::rpc::{Code, Status};
 use tributary_p4runtime::p4::v1::{MasterArbitrationUpdate, Role, Uint128};
 
-/// The most controllers of a role at once, as many as simple_switch_grpc takes.
+/// The maximum number of controllers of a role at once, which is also the limit of
+/// simple_switch_grpc.
 pub(super) const MAX_CONTROLLERS: usize = 16;
 
-/// Identifies a connection within its role, whatever its election id.
+/// The id of a connection within its role. It does not depend on the election id.
 pub(super) type ConnectionId = u64;
 
-/// Why a claim ends the connection that made it.
+/// The reason why an arbitration request ends its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rejected {
     /// Another connection uses this election id.
     IdInUse(u128),
-    /// There are [`MAX_CONTROLLERS`] already.
+    /// The role already has [`MAX_CONTROLLERS`] controllers.
     TooMany,
 }
 
-/// The connected controllers of a role; `S` is the mailbox of one.
+/// The connected controllers of a role. `S` is the type of a controller's mailbox.
 #[derive(Debug)]
 pub(super) struct Arbitration<S> {
     controllers: BTreeMap<ConnectionId, Controller<S>>,
@@ -44,7 +46,8 @@ impl<S> Default for Arbitration<S> {
 }
 
 impl<S> Arbitration<S> {
-    /// A controller claims for the first time. Returns the connections to notify.
+    /// Adds a controller with its first arbitration request. Returns the connections to
+    /// notify.
     pub(super) fn join(
         &mut self,
         election_id: u128,
@@ -60,7 +63,8 @@ impl<S> Arbitration<S> {
         Ok((id, if self.primary_id() == Some(id) { self.everyone() } else { vec![id] }))
     }
 
-    /// A connected controller claims again, perhaps with another election id.
+    /// Handles a further arbitration request of a connected controller, perhaps with another
+    /// election id.
     pub(super) fn claim(
         &mut self,
         id: ConnectionId,
@@ -77,7 +81,7 @@ impl<S> Arbitration<S> {
         Ok(if touches_primary { self.everyone() } else { vec![id] })
     }
 
-    /// A connection has ended. Returns the connections to notify.
+    /// Removes a connection that has ended. Returns the connections to notify.
     pub(super) fn leave(&mut self, id: ConnectionId) -> Vec<ConnectionId> {
         let was_primary = self.primary_id() == Some(id);
         self.controllers.remove(&id);
@@ -89,7 +93,7 @@ impl<S> Arbitration<S> {
         self.controllers.is_empty()
     }
 
-    /// The arbitration message for one controller, and its mailbox.
+    /// Returns the arbitration message for one controller, and the controller's mailbox.
     pub(super) fn verdict(
         &self,
         id: ConnectionId,
@@ -122,7 +126,7 @@ impl<S> Arbitration<S> {
         self.primary_id() == Some(id)
     }
 
-    /// The primary's mailbox.
+    /// Returns the primary's mailbox.
     pub(super) fn primary_mailbox(&self) -> Option<&S> {
         self.primary().map(|(_, primary)| &primary.mailbox)
     }
@@ -217,7 +221,8 @@ mod tests {
     }
 
     proptest! {
-        /// Every controller's last message is still true, and only the primary is notified as primary.
+        /// Checks that each controller's last message is still true, and that only the primary was
+        /// notified as primary.
         #[test]
         fn everyone_knows_who_is_primary(steps in prop::collection::vec(step(), 0..60)) {
             let mut arbitration = Arbitration::default();

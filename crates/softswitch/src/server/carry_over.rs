@@ -29,7 +29,7 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// Reads it from a switch that runs the program of this P4Info.
+    /// Reads the written state of a switch that runs the program of this P4Info.
     /// `fresh` runs the same program and has not been written to.
     pub(super) fn on(switch: &Switch, fresh: &Switch, p4info: &P4Info) -> Result<Self, ControlError> {
         let mut written = Self { groups: switch.groups(), sessions: switch.sessions(), ..Self::default() };
@@ -48,7 +48,7 @@ impl Written {
         let present = |table: &&Table| !switch.pipeline().directory.absent_tables.contains(&table.name.id);
         for table in p4info.tables().filter(present) {
             let id = table.name.id;
-            // Where the program's own entries are constant, no others can be written.
+            // If the program's own entries are constant, controllers cannot write others.
             let initial = fresh.entries(id)?;
             if initial.iter().all(|(_, had)| !had.constant) {
                 written.preset.extend((!initial.is_empty()).then_some(id));
@@ -62,12 +62,12 @@ impl Written {
         Ok(written)
     }
 
-    /// Writes it to a switch that has not been written to.
+    /// Writes the state to a switch that has not been written to.
     pub(super) fn put_on(&self, switch: &mut Switch) -> Result<(), ControlError> {
         self.members.iter().try_for_each(|member| switch.insert_member(member))?;
         self.profile_groups.iter().try_for_each(|group| switch.insert_profile_group(group))?;
         for id in &self.preset {
-            // The new program's initial entries make way.
+            // The entries of the old program replace the initial entries of the new program.
             let initial = switch.entries(*id).unwrap_or_default();
             for (entry, _) in initial.iter().filter(|(_, had)| !had.constant) {
                 switch.delete(&entry.key)?;
@@ -93,14 +93,14 @@ impl Written {
     }
 }
 
-/// Gives an entry the counter and the rates that it had.
+/// Sets an entry's counter and rates to the values that they had on the old switch.
 fn put_resources(
     switch: &mut Switch,
     entry: &EntryRef,
     had: &DirectResources,
     has: &DirectResources,
 ) -> Result<(), ControlError> {
-    // The new program may have no counter here: then the entry works without it.
+    // The new program may have no counter here. Then the entry works without one.
     if had.counter.is_some() && has.counter.is_some() {
         switch.set_direct_counter(entry, had.counter)?;
     }

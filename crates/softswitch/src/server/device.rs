@@ -1,4 +1,4 @@
-//! The state that all connections share: who is primary, and what the switch runs.
+//! The state that all connections share: the primary controllers, and the programs of the switch.
 
 use std::sync::Arc;
 
@@ -25,14 +25,16 @@ use crate::switch::Switch;
 
 /// Messages that may wait for a controller to read them.
 pub(super) const MAILBOX: usize = 1024;
-/// Room in a mailbox that packets leave to other messages, which must not be lost.
+/// Places of a mailbox that packets leave free for other messages, because other messages must not
+/// be lost.
 const NOT_FOR_PACKETS: usize = 64;
 
 /// The switch behind a P4Runtime server.
 ///
-/// Locks are taken in the order of the fields, and held while a request is carried out: a change of primary waits for
-/// the old primary's writes, and a change of program for all requests. Their guards go with the request, which is
-/// [carried through](carry_through) whatever its caller does.
+/// A request takes the locks in the order of the fields, and holds them until it is done. So a
+/// change of the primary waits for the old primary's writes, and a change of the program waits for
+/// all requests. A request owns its guards, and it is [carried through](carry_through) even if its
+/// caller disconnects.
 pub(super) struct Device {
     pub(super) id: u64,
     pub(super) control: Control,
@@ -49,13 +51,15 @@ pub(super) type Primacy = OwnedRwLockReadGuard<Roles<Mailbox>>;
 /// A controller's connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Controller {
-    /// Empty: the default role.
+    /// The role's name; empty for the default role.
     pub(super) role: String,
     pub(super) id: ConnectionId,
 }
 
-/// Carries out work that must not end half-way: it goes on even when the caller hangs up and this
-/// future is dropped. It has to own the guards that it needs.
+/// Carries out work that must not stop half-way.
+///
+/// The work continues even if the caller disconnects and this future is dropped. So it must own the
+/// guards that it needs.
 pub(super) async fn carry_through<T: Send + 'static>(
     work: impl Future<Output = Result<T, Status>> + Send + 'static,
 ) -> Result<T, Status> {
@@ -63,11 +67,12 @@ pub(super) async fn carry_through<T: Send + 'static>(
     done.unwrap_or_else(|error| Err(Status::internal(format!("the request broke off: {error}"))))
 }
 
-/// The program that a switch runs, and the one that it is about to run.
+/// The program that a switch runs, and the program that a controller has saved for it.
 #[derive(Default)]
 pub(super) struct Programs {
     pub(super) running: Option<Arc<Program>>,
-    /// After VERIFY_AND_SAVE: a switch beside the running one; requests go to it until COMMIT.
+    /// The program of VERIFY_AND_SAVE, on a switch beside the running one. Requests go to it until
+    /// COMMIT.
     pub(super) saved: Option<Saved>,
 }
 
@@ -77,14 +82,16 @@ pub(crate) struct Program {
     pub(super) pipeline: Arc<Pipeline>,
 }
 
-/// A program that waits for COMMIT, with everything written to it meanwhile.
+/// A program that waits for COMMIT, on a switch with everything that controllers have written
+/// since.
 pub(super) struct Saved {
     pub(super) program: Arc<Program>,
     pub(super) switch: Mutex<Switch>,
 }
 
 impl Program {
-    /// Compiles and checks a program. This takes milliseconds, so do not call it on an async thread.
+    /// Compiles and checks a program. Do not call this on an async thread, because it takes
+    /// milliseconds.
     pub(super) fn load(config: ForwardingPipelineConfig, log: Option<PacketLog>) -> Result<Self, Refusal> {
         let p4info = config.p4info.clone().ok_or_else(|| Refusal::invalid("the config has no P4Info"))?;
         let json = device_config::json(&config.p4_device_config)?;
@@ -98,27 +105,28 @@ impl Program {
 }
 
 impl Programs {
-    /// The program that requests refer to.
+    /// Returns the program to which requests refer.
     pub(super) fn current(&self) -> Result<&Arc<Program>, Status> {
         let saved = self.saved.as_ref().map(|saved| &saved.program);
         saved.or(self.running.as_ref()).ok_or_else(no_pipeline)
     }
 
-    /// Runs `work` on the switch that requests refer to.
+    /// Runs `work` on the switch to which requests refer.
     pub(super) async fn run<R, F>(&self, control: &Control, work: F) -> Result<R, Status>
     where
         R: Send + 'static,
         F: FnOnce(&mut Switch) -> R + Send + 'static,
     {
         match &self.saved {
-            // A panic while it was locked ended only that request; the state is as the request left it.
+            // A panic while the lock was held has ended only that request. The state is as that
+            // request left it.
             Some(saved) => Ok(work(&mut saved.switch.lock())),
             None => control.run(work).await.map_err(|error| Refusal::from(error).into()),
         }
     }
 }
 
-/// The way to reach one controller.
+/// The queue of messages to one controller.
 #[derive(Clone)]
 pub(super) struct Mailbox {
     pub(super) sender: mpsc::Sender<Result<StreamMessageResponse, Status>>,
@@ -127,14 +135,15 @@ pub(super) struct Mailbox {
 }
 
 impl Mailbox {
-    /// Leaves a message. A controller that does not read is disconnected, for it would miss who is primary.
+    /// Posts a message. If the mailbox is full, the controller is disconnected, because it would
+    /// miss a change of the primary.
     pub(super) fn post(&self, update: Update) {
         if self.sender.try_send(Ok(StreamMessageResponse { update: Some(update) })).is_err() {
             self.end.notify_one();
         }
     }
 
-    /// Leaves a packet; returns whether there was room for it.
+    /// Posts a packet. Returns true if the mailbox had room for it.
     fn post_packet(&self, update: Update) -> bool {
         let room = self.sender.capacity() > NOT_FOR_PACKETS;
         room && self.sender.try_send(Ok(StreamMessageResponse { update: Some(update) })).is_ok()
@@ -142,7 +151,7 @@ impl Mailbox {
 }
 
 impl Device {
-    /// `running`: the program that the switch was started with.
+    /// Creates the state. `running` is the program with which the switch was started.
     pub(super) fn new(
         id: u64,
         control: Control,
@@ -167,7 +176,8 @@ impl Device {
         Err(Status::not_found(format!("there is no device {id} here: this is device {}", self.id)))
     }
 
-    /// Checks that the request comes from its role's primary. It stays primary while the guard is held.
+    /// Checks that the request comes from its role's primary. The primary cannot change while the
+    /// guard is held.
     pub(super) async fn require_primary(
         &self,
         role: &str,
@@ -206,7 +216,8 @@ impl Device {
         }
     }
 
-    /// Posts a packet or a notification to the roles' primary controllers, where there is room for it.
+    /// Posts a packet or a notification to the roles' primary controllers, if their mailboxes have
+    /// room for it.
     pub(super) async fn post(&self, update: Update) {
         let roles = self.roles.read().await;
         let mut primaries = roles.primary_mailboxes();
@@ -224,7 +235,8 @@ impl Device {
         }
     }
 
-    /// Checks that a stream's message comes from its role's primary, and holds that so.
+    /// Checks that a stream's message comes from its role's primary. The primary cannot change
+    /// while the guard is held.
     async fn primary_only(
         &self,
         from: Option<&Controller>,
@@ -237,7 +249,8 @@ impl Device {
         Err(Refusal::new(Code::PermissionDenied, format!("not primary: {only}")))
     }
 
-    /// Takes a controller's word that it has a digest list. Only the primary's counts.
+    /// Handles a controller's acknowledgement of a digest list. Only the primary's acknowledgements
+    /// count.
     pub(super) async fn acknowledge(
         &self,
         from: Option<&Controller>,
@@ -249,7 +262,7 @@ impl Device {
         Ok(done?)
     }
 
-    /// Hands a controller's packet to the switch.
+    /// Sends a controller's packet to the switch.
     pub(super) async fn send_packet(
         &self,
         from: Option<&Controller>,

@@ -1,20 +1,21 @@
-//! The part of a program's config that is the switch's own: the JSON of p4c.
+//! The part of a program's config that only the switch reads: p4c's JSON.
 
 use prost::Message;
 
 use super::status::Refusal;
 
-/// Wrapper in which p4lang's Python controllers send the JSON: `P4DeviceConfig` of PI's first versions.
+/// The wrapper in which p4lang's Python controllers send the JSON: `P4DeviceConfig` of PI's first
+/// versions.
 #[derive(Clone, PartialEq, Message)]
 struct Wrapped {
     #[prost(bytes = "vec", tag = "3")]
     device_data: Vec<u8>,
 }
 
-/// The JSON, which comes plain or wrapped; BMv2 takes both, too.
+/// Returns the JSON from a config that is plain or wrapped. BMv2 accepts both forms, too.
 ///
 /// # Errors
-/// It is neither.
+/// The config is neither of the two.
 pub(super) fn json(config: &[u8]) -> Result<String, Refusal> {
     // JSON never decodes as this message: its first byte starts a group, and the message has no group.
     let json = match Wrapped::decode(config) {

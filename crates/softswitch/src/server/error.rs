@@ -2,10 +2,10 @@ use std::io;
 
 use thiserror::Error;
 
-/// Why a P4Runtime server can't be started.
+/// The reason why a P4Runtime server cannot be started.
 #[derive(Debug, Error)]
 pub enum ServerError {
-    /// Another process listens there.
+    /// Another process listens at this address.
     #[error(
         "the address {address} for P4Runtime is taken by another process: end that one, or give another port"
     )]
@@ -13,7 +13,7 @@ pub enum ServerError {
         /// The address.
         address: String,
     },
-    /// The operating system does not let us listen there.
+    /// The operating system refuses to listen at this address.
     #[error("can't listen for P4Runtime on {address}: {reason}")]
     Listen {
         /// The address.

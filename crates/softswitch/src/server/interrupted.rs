@@ -1,5 +1,6 @@
-//! Calls whose callers hang up, at each point where a call waits: the program that runs and the program
-//! that is reported stay the same.
+//! Tests calls whose callers disconnect at each point where the call waits.
+//!
+//! The switch must then run the program that the server reports.
 
 use std::fs;
 use std::path::Path;
@@ -74,7 +75,7 @@ impl Rig {
         Self { engine, device, service, _packets: packets, _stop: stop }
     }
 
-    /// Has the primary set a program, and drops the call after `polls` polls.
+    /// Sends the primary's request to set a program, and drops the call after `polls` polls.
     /// Returns true if the call finished before.
     async fn set(&self, action: Action, cookie: u64, polls: usize) -> bool {
         let config = (action != Action::Commit)
@@ -94,14 +95,15 @@ impl Rig {
         }
     }
 
-    /// The cookie of the program that requests refer to.
+    /// Returns the cookie of the program to which requests refer.
     async fn reported(&self) -> u64 {
         let request = Request::new(GetForwardingPipelineConfigRequest::default());
         let config = self.service.get_forwarding_pipeline_config(request).await.unwrap();
         config.into_inner().config.unwrap().cookie.unwrap().cookie
     }
 
-    /// Checks that the switch runs the program that is reported. By then everything that was begun is done.
+    /// Checks that the switch runs the program that the server reports. All changes are complete by
+    /// then.
     async fn check(&self, when: &str) {
         let programs = self.device.programs.read().await;
         let said = &programs.running.as_ref().unwrap().pipeline;
@@ -110,8 +112,9 @@ impl Rig {
     }
 }
 
-/// Cuts off a call after one poll, after two, and so on, until it finishes; `prepare` comes
-/// before each attempt.
+/// Drops a call after one poll, after two, and so on, until it finishes.
+///
+/// The action `prepare` comes before each attempt.
 async fn at_every_point(action: Action, prepare: Option<Action>) {
     let rig = Rig::start().await;
     assert!(rig.set(Action::VerifyAndCommit, 0, usize::MAX).await);
@@ -154,7 +157,7 @@ async fn another_controller_becomes_primary_after_a_write_that_was_cut_off() {
     let (go_on, wait) = std::sync::mpsc::channel::<()>();
     let control = rig.engine.control().clone();
     let work = move |_: &mut Switch| {
-        // An error, too, means that it may continue.
+        // An error also means that the work may continue.
         let _ = wait.recv();
     };
     let busy = tokio::spawn(async move { control.run(work).await });

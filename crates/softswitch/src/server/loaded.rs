@@ -1,7 +1,8 @@
 //! A program that a switch has from the start, without a controller.
 //!
-//! It is loaded and written to by the code that answers SetForwardingPipelineConfig and Write: what one of them refuses,
-//! the other one does in the same words, and a controller that connects later finds what it would have written itself.
+//! The code that answers SetForwardingPipelineConfig and Write also loads this program and writes
+//! its entries. So both refuse the same input with the same words. A controller that connects later
+//! finds the same state as after its own writes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use super::status::Refusal;
 use crate::packet_log::PacketLog;
 use crate::switch::Switch;
 
-/// A program, and what was written to it before its switch started.
+/// A program, and the entries that were written before its switch started.
 pub struct Loaded {
     program: Arc<Program>,
     switch: Switch,
@@ -37,10 +38,10 @@ impl Loaded {
         Self::to_log(json, p4info, None)
     }
 
-    /// The same for a switch that logs what its packets meet.
+    /// Loads a program like [`Loaded::new`], for a switch that logs the steps of its packets.
     ///
     /// # Errors
-    /// As [`Loaded::new`].
+    /// The errors of [`Loaded::new`].
     pub fn to_log(json: Vec<u8>, p4info: config::P4Info, log: Option<PacketLog>) -> Result<Self, Refusal> {
         let config = ForwardingPipelineConfig { p4info: Some(p4info), p4_device_config: json, cookie: None };
         let program = Arc::new(Program::load(config, log)?);
@@ -48,7 +49,7 @@ impl Loaded {
         Ok(Self { program, switch })
     }
 
-    /// The program's objects by name.
+    /// Returns the program's objects by name.
     pub fn p4info(&self) -> &P4Info {
         self.program.p4info()
     }
@@ -61,7 +62,8 @@ impl Loaded {
         Ok(Operation::plan(update, self.program.p4info())?.carry_out(&mut self.switch)?)
     }
 
-    /// The switch alone, for an [`Engine`](crate::engine::Engine) without a P4Runtime server.
+    /// Returns the switch without the program's config, for an [`Engine`](crate::engine::Engine)
+    /// without a P4Runtime server.
     pub fn into_switch(self) -> Switch {
         self.switch
     }

@@ -1,13 +1,16 @@
-//! The P4Runtime server: the controllers' view of the switch.
+//! The P4Runtime server, through which controllers access the switch.
 //!
-//! It answers as simple_switch_grpc does, error codes included. Where simple_switch_grpc is wrong or undefined, it
-//! follows the P4Runtime specification:
-//! - a device id that is not ours is NOT_FOUND, everywhere;
-//! - only the primary of a role may write, even while no controller is connected; an election id of 0 never is primary;
+//! It answers as simple_switch_grpc does, error codes included. Where simple_switch_grpc is wrong
+//! or undefined, it follows the P4Runtime specification:
+//! - a request for another device id fails with NOT_FOUND, in all calls;
+//! - only the primary of a role may write, even while no controller is connected; an election id of
+//!   0 never is primary;
 //! - a full table is RESOURCE_EXHAUSTED, and an index out of range OUT_OF_RANGE, not UNKNOWN;
-//! - a byte string may have leading zeros but may not be empty; a byte string in an answer is canonical;
+//! - a byte string may have leading zeros but may not be empty; a byte string in an answer is
+//!   canonical;
 //! - a packet-out that can't be sent is reported, also to a controller that is not primary;
-//! - multicast groups are removed at a commit: BMv2's data plane keeps them where P4Runtime can't see.
+//! - multicast groups are removed at a commit, while BMv2's data plane keeps them without reporting
+//!   them.
 
 mod answer;
 mod arbitration;
@@ -55,21 +58,22 @@ pub(crate) use device::Program;
 use service::Service;
 use sizes::by_size;
 
-/// The most connections: more than there can be controllers.
+/// The maximum number of connections. It is larger than the number of possible controllers.
 const CONNECTIONS: usize = 64;
-/// The most calls of one connection that may be open, streams included.
+/// The maximum number of calls of one connection that may be open, streams included.
 const STREAMS: u32 = 64;
-/// The most calls of one connection that are handled at once; further ones wait.
+/// The maximum number of calls of one connection that are handled at once; further calls wait.
 const UNANSWERED: usize = 4;
-/// The most bytes of a call's headers.
+/// The maximum number of bytes of a call's headers.
 /// The two windows below limit the unread bytes of a call and of a connection.
 const HEADER_BYTES: u32 = 8 << 10;
 const CALL_WINDOW: u32 = 64 << 10;
 const CONNECTION_WINDOW: u32 = 256 << 10;
 /// Time that a call may take, including the time in which the client sends it.
 const CALL_PATIENCE: Duration = Duration::from_secs(60);
-/// A client that is silent for this long is pinged, and counts as gone if it does not
-/// answer for as long again.
+/// Time after which a client that sends nothing is pinged.
+///
+/// It counts as disconnected if it does not answer within the same time again.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// Time for which a client that stops in the middle of a request can delay the server's end.
@@ -84,9 +88,11 @@ pub struct RunningServer {
 }
 
 impl RunningServer {
-    /// Listens on `address` (port 0: any free one) for controllers of the device `device_id`, which
-    /// get the `packets` and `notifications` of the switch, which runs `program` if it was started with one. It runs on the
-    /// current tokio runtime.
+    /// Listens on `address` for controllers of the device `device_id`. Port 0 means any free port.
+    ///
+    /// The controllers receive the `packets` and `notifications` of the switch. `program` is the
+    /// program with which the switch was started, if any. The server runs on the current tokio
+    /// runtime.
     ///
     /// # Errors
     /// [`ServerError`] names the address, and reports if another process has it.
@@ -110,12 +116,12 @@ impl RunningServer {
         Ok(Self { address, stop, tasks })
     }
 
-    /// Where it listens.
+    /// Returns the address at which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Ends all sessions and waits briefly until requests under way are answered.
+    /// Ends all sessions and waits briefly for the answers to pending requests.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
         for mut task in std::mem::take(&mut self.tasks) {
@@ -137,7 +143,7 @@ async fn serve(listener: TcpListener, device: Arc<Device>) {
     let mut stopping = device.stopping.clone();
     let service = by_size(Service::new(device));
     let stopped = async move {
-        // An error means that the handle is gone, which is a stop as well.
+        // An error means that the handle was dropped, which also stops the server.
         let _ = stopping.wait_for(|stopping| *stopping).await;
     };
     let served = Server::builder()

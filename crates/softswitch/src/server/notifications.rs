@@ -39,13 +39,13 @@ pub(super) async fn deliver(device: &Device, mut notifications: Notifications) {
     }
 }
 
-/// Nanoseconds since the Unix epoch.
+/// Returns the nanoseconds since the Unix epoch.
 fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     convert::nanoseconds(since)
 }
 
-/// A digest's message in the form that the P4Info describes.
+/// Converts a digest's message to the form that the P4Info describes.
 fn data(p4info: &P4Info, digest_id: u32, values: Vec<Vec<u8>>) -> P4Data {
     let info = p4info.message();
     let digest = info.digests.iter().find(|one| one.preamble.as_ref().is_some_and(|p| p.id == digest_id));
@@ -60,7 +60,8 @@ fn data(p4info: &P4Info, digest_id: u32, values: Vec<Vec<u8>>) -> P4Data {
     }
 }
 
-/// The next values as one of this type; `None`: the P4Info does not describe it.
+/// Converts the next values to a value of this type; `None` if the P4Info does not describe the
+/// type.
 fn typed(
     spec: &P4DataTypeSpec,
     types: Option<&P4TypeInfo>,

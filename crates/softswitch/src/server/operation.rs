@@ -14,14 +14,14 @@ use crate::switch::Switch;
 pub(super) enum Operation {
     Insert(TableEntry, Resources),
     Modify(TableEntry, Resources),
-    /// Changes all but the action of an entry.
+    /// Changes an entry except its action.
     ModifyRest {
         key: EntryKey,
         metadata: Vec<u8>,
         idle_timeout: Duration,
         resources: Resources,
     },
-    /// Changes what a constant entry has besides its action.
+    /// Changes the resources of a constant entry, but not its action.
     ModifyResources(EntryKey, Resources),
     Delete(EntryKey),
     SetDefault {
@@ -30,13 +30,13 @@ pub(super) enum Operation {
         metadata: Vec<u8>,
         resources: Resources,
     },
-    /// `None`: only checks that the counter exists.
+    /// Sets a counter. A value of `None` only checks that the counter exists.
     SetCounter {
         counter_id: u32,
         index: Option<i64>,
         value: Option<CounterValue>,
     },
-    /// `None`: only checks that the counter exists.
+    /// Sets a direct counter. A value of `None` only checks that the counter exists.
     SetDirectCounter(EntryRef, Option<CounterValue>),
     SetMeter {
         meter_id: u32,
@@ -80,7 +80,7 @@ pub(super) enum Operation {
         profile_id: u32,
         group_id: u32,
     },
-    /// Nothing has to be done.
+    /// Does nothing.
     Nothing,
     InsertGroup(MulticastGroup),
     ModifyGroup(MulticastGroup),
@@ -95,14 +95,14 @@ pub(super) enum Operation {
 pub(super) struct Resources {
     pub(super) counter: Option<CounterValue>,
     pub(super) meter: Option<MeterConfig>,
-    /// True if the table has meters: then an update without rates removes them.
+    /// True if the table has meters. An update without rates then removes the rates.
     pub(super) metered: bool,
     /// True if the meter's counts of marked packets are set to zero.
     pub(super) clear: bool,
 }
 
 impl Operation {
-    /// Carries it out.
+    /// Carries out the operation.
     pub(super) fn carry_out(self, switch: &mut Switch) -> Result<(), ControlError> {
         match self {
             Self::Insert(entry, resources) => {
@@ -130,7 +130,7 @@ impl Operation {
                 resources.check(switch, table_id)?;
                 switch.set_default(table_id, action.as_ref())?;
                 if action.is_none() {
-                    // The program's own default has neither note nor rates.
+                    // The program's own default entry has neither controller data nor rates.
                     return Ok(());
                 }
                 switch.set_default_note(table_id, &metadata)?;
@@ -205,7 +205,7 @@ impl Operation {
 }
 
 impl Resources {
-    /// Checks them before anything is changed.
+    /// Checks the resources before anything is changed.
     fn check(&self, switch: &Switch, table_id: u32) -> Result<(), ControlError> {
         if self.metered { switch.check_direct_meter(table_id, self.meter) } else { Ok(()) }
     }

@@ -1,4 +1,5 @@
-//! Controller headers: separate fields in messages, packed in front of the frame on the CPU port.
+//! Controller headers. Messages have separate fields; on the CPU port, they are packed in front of
+//! the frame.
 
 use std::borrow::Cow;
 
@@ -8,7 +9,7 @@ use tributary_p4runtime::p4::v1::{PacketIn, PacketMetadata, PacketOut};
 use super::status::Refusal;
 use crate::check::ControllerField;
 
-/// A packet as it enters the switch at the CPU port.
+/// Converts a packet-out to the frame that enters the switch at the CPU port.
 /// As with simple_switch_grpc, a field that is left out is 0.
 pub(super) fn pack(fields: &[ControllerField], packet: &PacketOut) -> Result<Vec<u8>, Refusal> {
     for (at, one) in packet.metadata.iter().enumerate() {
@@ -43,7 +44,7 @@ pub(super) fn unpack(fields: &[ControllerField], frame: &[u8]) -> Option<PacketI
     for field in fields {
         let end = at + field.bits as usize;
         let mut value = Bits::default();
-        // Right-aligned, as byte strings are.
+        // The value is right-aligned, as in all byte strings.
         value.push_zeros(field.bits.wrapping_neg() % 8);
         (at..end).for_each(|index| value.push_bit(frame[index / 8] >> (7 - index % 8) & 1));
         let value = canonical::check(&value.bytes, field.bits).ok()?.to_vec();

@@ -1,8 +1,8 @@
-//! The forwarding pipeline config: which program the switch runs.
+//! The forwarding pipeline config, which determines the program that the switch runs.
 //!
-//! As with simple_switch_grpc, a commit empties the tables, and afterwards P4Runtime reports no multicast groups.
-//! BMv2's replication engine keeps the old groups all the same, and sends packets twice when a controller inserts them
-//! again; ours really are gone.
+//! As with simple_switch_grpc, a commit empties the tables, and afterwards P4Runtime reports no
+//! multicast groups. BMv2's replication engine still keeps the old groups, and sends packets twice
+//! when a controller inserts them again. This switch really removes them.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use crate::packet_log::PacketLog;
 use crate::switch::Switch;
 
 /// Carries out a SetForwardingPipelineConfig of the primary.
-/// Once anything changes, all of it does: the running and the reported program must not diverge because a caller has
-/// hung up.
+/// Once a change has begun, it is completed even if the caller disconnects, so that the running and
+/// the reported program do not diverge.
 pub(super) async fn set(
     device: &Device,
     primacy: Primacy,
@@ -70,7 +70,7 @@ pub(super) fn get(program: &Program, part: ResponseType) -> ForwardingPipelineCo
     }
 }
 
-/// Compiles and checks a program, off the async threads.
+/// Compiles and checks a program on a thread that may block.
 async fn load(config: ForwardingPipelineConfig, log: Option<PacketLog>) -> Result<Program, Status> {
     let loaded = tokio::task::spawn_blocking(move || Program::load(config, log)).await;
     let loaded = loaded.map_err(|error| Status::internal(format!("the program can't be loaded: {error}")))?;
@@ -79,14 +79,16 @@ async fn load(config: ForwardingPipelineConfig, log: Option<PacketLog>) -> Resul
 
 /// A change of the programs, checked as far as possible before it is made.
 enum Change {
-    /// Runs a program, in place of what ran before.
+    /// Runs a program in place of the running one.
     Commit(Arc<Program>),
-    /// Keeps a program for COMMIT; from then on requests refer to it, while packets still go
-    /// through the running one.
+    /// Keeps a program for COMMIT.
+    ///
+    /// From then on, requests refer to this program, while packets still go through the running
+    /// one.
     Save(Arc<Program>),
     /// Runs the saved program, with everything written to it since.
     CommitSaved,
-    /// Runs a program with the entries of the one before, if all of them fit.
+    /// Runs a program with the entries of its predecessor, if all of them fit.
     Reconcile(Arc<Program>),
 }
 
@@ -112,14 +114,14 @@ impl Change {
                 (program, switch)
             }
         };
-        // No packet sees anything between the two.
+        // The switch changes between two packets, so no packet sees a part of the change.
         control.install(switch).await.map_err(Refusal::from)?;
         *programs = Programs { running: Some(program), saved: None };
         Ok(())
     }
 }
 
-/// A switch for this program with the entries of the running one.
+/// Returns a switch for this program with the entries of the running program.
 async fn reconciled(
     control: &Control,
     running: Option<Arc<Program>>,

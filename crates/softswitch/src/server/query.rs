@@ -23,7 +23,7 @@ pub(super) enum Query {
     Counter { counter: u32, index: Option<i64> },
     /// The cells of a meter array: all cells, or the cell with this index.
     Meter { meter: u32, index: Option<i64>, colours: bool },
-    /// Cells of a register array; whether one is asked for, which has to be there.
+    /// Cells of a register array. `one` is true if the read names a single cell, which must exist.
     Register { register: u32, first: u64, count: usize, one: bool },
     /// The members of a value set.
     ValueSet { value_set: u32 },
@@ -39,7 +39,7 @@ pub(super) enum Query {
     Sessions(Option<u16>),
 }
 
-/// Which entries a wildcard read leaves out.
+/// The conditions that the entries of a wildcard read must meet.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Filter {
     pub(super) priority: i32,
@@ -48,7 +48,7 @@ pub(super) struct Filter {
     pub(super) metadata: Vec<u8>,
 }
 
-/// Form in which an entry is shown.
+/// The form in which an entry is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Show {
     /// The entry, with the resources (counter, meter and so on) that the reader names.
@@ -82,7 +82,7 @@ pub(super) enum QueryResult {
 }
 
 impl Query {
-    /// Looks up what the query covers.
+    /// Looks up the entities that the query covers.
     pub(super) fn gather(&self, switch: &Switch) -> Result<Option<QueryResult>, ControlError> {
         match self {
             Self::Entries { table, filter, show } => {
@@ -92,7 +92,8 @@ impl Query {
             }
             Self::Entry { key, show } => match switch.entry(key) {
                 Ok(entry) => Ok(Some(QueryResult::Entries(vec![entry], *show))),
-                // Counters and meters belong to an entry, which has to be there.
+                // The entry of a counter or meter must exist, but a read of an entry that does not
+                // exist is empty.
                 Err(ControlError::NotFound(_)) if matches!(show, Show::Entry { .. }) => Ok(None),
                 Err(error) => Err(error),
             },
@@ -160,7 +161,7 @@ impl Filter {
     }
 }
 
-/// Returns all of `all`, or only the element with this id. An unknown id is an error.
+/// Returns all elements, or only the element with this id. An unknown id is an error.
 fn picked<T, Id: Copy + Eq + std::fmt::Display>(
     mut all: Vec<T>,
     id: Option<Id>,
@@ -178,7 +179,7 @@ fn gather_cells(switch: &Switch, counter_id: u32, index: Option<i64>) -> Result<
     Ok(QueryResult::Cells { counter_id, first, cells })
 }
 
-/// All cells, or only the cell with this index; also returns the index of the first cell.
+/// Returns all cells, or only the cell with this index; also returns the index of the first cell.
 fn one_or_all<T: Clone>(
     cells: Vec<T>,
     index: Option<i64>,

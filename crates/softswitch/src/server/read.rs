@@ -10,7 +10,7 @@ use super::query::{Query, QueryResult};
 use super::status::Refusal;
 
 impl Query {
-    /// Plans the queries for a pattern; each of them is looked up by itself.
+    /// Plans the queries for a pattern. Each query is looked up separately.
     pub(super) fn plan(pattern: Entity, p4info: &P4Info) -> Result<Vec<Self>, Refusal> {
         match pattern.entity {
             Some(Kind::TableEntry(entry)) => tables::query_entries(entry, p4info),
@@ -24,7 +24,7 @@ impl Query {
             Some(Kind::ActionProfileMember(entry)) => Ok(profiles::query_members(&entry, p4info)),
             Some(Kind::ActionProfileGroup(entry)) => Ok(profiles::query_groups(&entry, p4info)),
             Some(Kind::PacketReplicationEngineEntry(entry)) => replication::query(&entry),
-            // There are none.
+            // The switch has no such externs.
             Some(Kind::ExternEntry(entry)) if entry.extern_type_id == 0 => Ok(Vec::new()),
             None => {
                 Err(Refusal::invalid("the pattern has no entity, or one of a kind that is not known here"))
@@ -35,7 +35,7 @@ impl Query {
 }
 
 impl QueryResult {
-    /// The found entities as messages.
+    /// Returns the found entities as messages.
     pub(super) fn into_entities(self) -> Vec<Entity> {
         match self {
             Self::Entries(entries, show) => {

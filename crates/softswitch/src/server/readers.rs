@@ -1,4 +1,4 @@
-//! The limits on what all readers together take from the switch.
+//! The limits on the time that all readers together take from the switch.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
-/// Reads that may run at once.
+/// The maximum number of reads at once.
 const READS: usize = 8;
 
 /// The switch's readers, and the limits on the time they take from it.
 #[derive(Debug)]
 pub(super) struct Readers {
     places: Arc<Semaphore>,
-    /// Time for which packets have the switch to themselves before the next lookup.
+    /// The pause that is due before the next lookup, so that the switch can process packets.
     pub(super) owed: Mutex<Duration>,
 }
 

@@ -1,5 +1,6 @@
-//! Controllers' requests, carried out on a switch without a server: what remains of them once device
-//! and primary are checked. For fuzzing.
+//! Carries out controllers' requests on a switch without a server, for fuzzing.
+//!
+//! Device ids and primaries are not checked.
 
 use tonic::Status;
 use tributary_p4runtime::p4::v1::{Entity, PacketOut, ReadRequest, Update};
@@ -14,7 +15,7 @@ use crate::switch::Switch;
 /// Carries out an update.
 ///
 /// # Errors
-/// The error that the controller would get.
+/// The error that a controller would receive.
 pub fn write(switch: &mut Switch, update: Update) -> Result<(), Status> {
     let operation = Operation::plan(update, switch.pipeline().info())?;
     operation.carry_out(switch).map_err(|error| Refusal::from(error).into())
@@ -23,7 +24,7 @@ pub fn write(switch: &mut Switch, update: Update) -> Result<(), Status> {
 /// Returns the entities that match the patterns of a read, in order.
 ///
 /// # Errors
-/// The error that the controller would get.
+/// The error that a controller would receive.
 pub fn read(switch: &Switch, request: ReadRequest) -> Result<Vec<Entity>, Status> {
     let mut found = Vec::new();
     for pattern in request.entities {
@@ -34,10 +35,10 @@ pub fn read(switch: &Switch, request: ReadRequest) -> Result<Vec<Entity>, Status
     Ok(found.into_iter().flat_map(QueryResult::into_entities).collect())
 }
 
-/// The frame that a packet-out becomes, as it enters the switch at the CPU port.
+/// Returns the frame with which a packet-out enters the switch at the CPU port.
 ///
 /// # Errors
-/// The error that the controller would get.
+/// The error that a controller would receive.
 pub fn packet_out(pipeline: &Pipeline, packet: &PacketOut) -> Result<Vec<u8>, Status> {
     packet::pack(&pipeline.directory.packet_out, packet).map_err(Status::from)
 }

@@ -1,8 +1,8 @@
-//! Roles: each has its own primary controller.
+//! Roles, each of which has its own primary controller.
 //!
-//! What a role may do is the business of a scheme that server and controllers would have to agree on; there is none here,
-//! so each role has access to the whole pipeline, as the specification says of roles without a config. A role is known
-//! while a controller of it is connected.
+//! To restrict a role, server and controllers would have to agree on a scheme. This server has
+//! none, so each role has access to the whole pipeline. The specification defines this for roles
+//! without a config. A role exists while one of its controllers is connected.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use tributary_p4runtime::p4::v1::Role;
 use super::arbitration::{Arbitration, ConnectionId, Rejected};
 use super::status::Refusal;
 
-/// The most bytes of a role's name.
+/// The maximum number of bytes of a role's name.
 const MAX_NAME: usize = 256;
 
-/// The controllers that are connected, by role; `S` is the mailbox of one.
+/// The connected controllers by role. `S` is the type of a controller's mailbox.
 #[derive(Debug)]
 pub(super) struct Roles<S>(BTreeMap<String, Arbitration<S>>);
 
@@ -25,23 +25,26 @@ impl<S> Default for Roles<S> {
 }
 
 impl<S> Roles<S> {
-    /// A role, if a controller of it is connected.
+    /// Returns a role; `None` if none of its controllers is connected.
     pub(super) fn get(&self, role: &str) -> Option<&Arbitration<S>> {
         self.0.get(role)
     }
 
-    /// A controller claims for the first time. Returns the connections to notify.
+    /// Adds a controller with its first arbitration request. Returns the connections to
+    /// notify.
     pub(super) fn join(
         &mut self,
         role: &str,
         election_id: u128,
         mailbox: S,
     ) -> Result<(ConnectionId, Vec<ConnectionId>), Rejected> {
-        // A claim that is rejected leaves no role behind: it is rejected for what others have.
+        // A rejected request does not create a role, because a request is rejected only if the role
+        // has other controllers.
         self.0.entry(role.to_owned()).or_default().join(election_id, mailbox)
     }
 
-    /// A connected controller claims again. Returns the connections to notify.
+    /// Handles a further arbitration request of a connected controller. Returns the connections to
+    /// notify.
     pub(super) fn claim(
         &mut self,
         role: &str,
@@ -51,7 +54,7 @@ impl<S> Roles<S> {
         self.0.get_mut(role).map_or(Ok(Vec::new()), |controllers| controllers.claim(id, election_id))
     }
 
-    /// A connection has ended. Returns the connections to notify.
+    /// Removes a connection that has ended. Returns the connections to notify.
     pub(super) fn leave(&mut self, role: &str, id: ConnectionId) -> Vec<ConnectionId> {
         let Some(controllers) = self.0.get_mut(role) else { return Vec::new() };
         let told = controllers.leave(id);
@@ -66,13 +69,13 @@ impl<S> Roles<S> {
         self.get(role).is_some_and(|controllers| controllers.is_primary_connection(id))
     }
 
-    /// The mailboxes of all roles' primaries.
+    /// Returns the mailboxes of all roles' primaries.
     pub(super) fn primary_mailboxes(&self) -> impl Iterator<Item = &S> {
         self.0.values().filter_map(Arbitration::primary_mailbox)
     }
 }
 
-/// The name of the role that a controller claims; empty: the default role.
+/// Returns the name of the role in an arbitration request; empty for the default role.
 pub(super) fn claimed(role: Option<&Role>) -> Result<&str, Refusal> {
     let Some(role) = role else { return Ok("") };
     if role.config.is_some() {

@@ -25,7 +25,7 @@ use super::{answer, pipeline_config, stream};
 
 /// The implemented version of P4Runtime.
 const API_VERSION: &str = "1.4.1";
-/// The most patterns of one Read.
+/// The maximum number of patterns of one Read.
 const MOST_PATTERNS: usize = 1000;
 
 /// The P4Runtime service, as tonic serves it.
@@ -124,7 +124,7 @@ impl P4Runtime for Service {
         &self,
         request: Request<CapabilitiesRequest>,
     ) -> Result<Response<CapabilitiesResponse>, Status> {
-        // Before version 1.5 this request does not name the device.
+        // In versions before 1.5, this request does not name the device.
         let id = request.into_inner().device_id;
         if id != 0 {
             self.device.check_id(id)?;
@@ -134,7 +134,7 @@ impl P4Runtime for Service {
     }
 }
 
-/// Refuses the older way of telling a role.
+/// Refuses a role id, the older form of naming a role.
 fn no_role_id(id: u64) -> Result<(), Status> {
     if id == 0 {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Limits on the size of requests: programs are large, all other requests small.
+//! Limits on the size of requests. A program is large, while all other requests are small.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use super::service::Service;
 
 /// The largest program with its P4Info, in bytes: programs for data-centre switches are large.
 const MAX_PROGRAM: usize = 32 << 20;
-/// The largest request of any other kind: gRPC's default.
+/// The largest request of any other kind, in bytes. This is gRPC's default.
 const MAX_REQUEST: usize = 4 << 20;
-/// The call that brings a program.
+/// The call that carries a program.
 const SET_PROGRAM: &str = "SetForwardingPipelineConfig";
 
-/// The P4Runtime service, with more room for the call that brings a program.
+/// Returns the P4Runtime service, with a larger limit for the call that carries a program.
 pub(super) fn by_size(service: Service) -> BySize<P4RuntimeServer<Service>> {
     let service = Arc::new(service);
     let large = P4RuntimeServer::from_arc(Arc::clone(&service)).max_decoding_message_size(MAX_PROGRAM);

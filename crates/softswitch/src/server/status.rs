@@ -1,4 +1,4 @@
-//! Errors as P4Runtime clients get them.
+//! Errors in the form in which P4Runtime clients receive them.
 
 use prost::Message;
 use prost_types::Any;
@@ -8,10 +8,10 @@ use tributary_p4runtime::p4::v1::Error;
 
 use crate::error::{ControlError, LoadError};
 
-/// The namespace of our error codes (P4Runtime's triplet target-architecture-vendor).
+/// The namespace of this switch's error codes (P4Runtime's triplet target-architecture-vendor).
 pub(super) const SPACE: &str = "softswitch-v1model-tributary";
 
-/// Why a program, an update or a query was refused.
+/// The reason why a program, an update or a query was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct Refusal {
@@ -64,12 +64,14 @@ impl From<Refusal> for Status {
     }
 }
 
-/// The status of a Write: OK when all updates were carried out, else UNKNOWN with one error per update.
+/// Returns the status of a Write: OK if all updates were carried out, else UNKNOWN with one error
+/// per update.
 pub(super) fn of_batch(results: &[Result<(), Refusal>]) -> Result<(), Status> {
     of_all(results, "updates")
 }
 
-/// The status of a Read of several patterns, in the same way.
+/// Returns the status of a Read: OK if all patterns were answered, else UNKNOWN with one error per
+/// pattern.
 pub(super) fn of_read(results: &[Result<(), Refusal>]) -> Result<(), Status> {
     of_all(results, "patterns")
 }
@@ -103,8 +105,9 @@ fn pack(error: &Error) -> Option<Any> {
     Any::from_msg(error).ok()
 }
 
-/// A status with details.
-/// As PI does, the whole status goes into `grpc-status-details-bin` too, for clients that look only there.
+/// Makes a status with details.
+/// As PI does, it also puts the whole status into `grpc-status-details-bin`, for clients that read
+/// only this header.
 fn with_details(code: Code, message: String, details: Vec<Any>) -> Status {
     let whole = rpc::Status { code: code.into(), message: message.clone(), details };
     Status::with_details(code, message, whole.encode_to_vec().into())

@@ -1,4 +1,4 @@
-//! One controller's stream: its claim to be primary, and its packets.
+//! One controller's stream: its arbitration requests, and its packets.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::device::{Controller, Device, Mailbox};
 use super::roles::claimed;
 use super::status::{Refusal, SPACE};
 
-/// The largest packet that is returned with the reason for its refusal: it waits until the
+/// The largest packet in bytes that is returned with the reason for its refusal. It waits until the
 /// controller reads it.
 const ECHO_BYTES: usize = 2 << 10;
 
@@ -36,7 +36,7 @@ pub(super) async fn serve(device: Arc<Device>, requests: Streaming<StreamMessage
 struct Connection {
     device: Arc<Device>,
     mailbox: Mailbox,
-    /// Set once the controller has claimed.
+    /// The controller; `None` before its first arbitration request.
     controller: Option<Controller>,
 }
 

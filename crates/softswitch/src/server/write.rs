@@ -15,7 +15,7 @@ use crate::control::Part;
 use crate::switch::Switch;
 
 impl Operation {
-    /// Plans an update, as far as that is possible without the switch's state.
+    /// Plans an update, except the checks that need the switch's state.
     pub(super) fn plan(update: message::Update, p4info: &P4Info) -> Result<Self, Refusal> {
         let kind = match update.r#type() {
             update::Type::Unspecified => return Err(Refusal::invalid("the update's type is not set")),
@@ -41,7 +41,7 @@ impl Operation {
     }
 }
 
-/// Carries out the operations in order. Packets see all of them happen at once, whatever the atomicity.
+/// Carries out the operations in order. With every atomicity, packets see all changes at once.
 pub(super) fn carry_out_batch(
     planned: Vec<Result<Operation, Refusal>>,
     atomicity: Atomicity,
@@ -72,7 +72,8 @@ pub(super) fn carry_out_batch(
 mod tests {
     use super::*;
 
-    /// Our program restricts no action to entries or defaults; this one does.
+    /// A P4Info that restricts actions to entries or defaults, which the project's program does not
+    /// do.
     const INFO: &str = r#"
         tables {
           preamble { id: 0x02000001 name: "t" alias: "t" }

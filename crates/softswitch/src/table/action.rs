@@ -7,11 +7,11 @@ use crate::program::{CodeIndex, Invocation, LIMBS, Line, TableProgram, limbs, li
 pub(crate) struct BoundAction {
     /// Index among the table's actions.
     pub(crate) action: u16,
-    /// Where its code begins.
+    /// The start of the action's code.
     pub(crate) code: CodeIndex,
     /// Arguments of up to 64 bits.
     pub(crate) words: Vec<u64>,
-    /// Wider ones.
+    /// Arguments of more than 64 bits.
     pub(crate) lines: Vec<Line>,
 }
 

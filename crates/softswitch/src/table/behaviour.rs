@@ -13,21 +13,22 @@ pub(crate) enum Behaviour {
     Member(u32),
     /// Place of a group in the table's action profile.
     Group(u32),
-    /// Actions of its own, between which the selector chooses.
+    /// A set of actions in the entry itself, between which the selector chooses.
     OneShot(Box<OneShot>),
 }
 
-/// Actions of one entry.
+/// The set of actions of one entry.
 #[derive(Debug, Clone)]
 pub(crate) struct OneShot {
     pub(crate) calls: Vec<WeightedCall>,
     pub(crate) bound: Vec<BoundAction>,
-    /// Indices of the actions whose ports are up, each as often as it weighs.
+    /// Indices of the actions whose ports are up. An index occurs as often as the action's weight.
     pub(crate) active: Vec<u32>,
 }
 
 impl OneShot {
-    /// `bound` are the actions of `calls`, and `down` the ports that are down.
+    /// Makes a set of actions. `bound` has the actions of `calls` in prepared form, and `down` the
+    /// ports that are down.
     pub(crate) fn new(calls: Vec<WeightedCall>, bound: Vec<BoundAction>, down: &BTreeSet<u16>) -> Self {
         let mut one_shot = Self { calls, bound, active: Vec::new() };
         one_shot.refresh(down);

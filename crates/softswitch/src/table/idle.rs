@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-/// An entry's clock.
+/// The idle timer of an entry.
 #[derive(Debug, Clone)]
 pub(crate) struct Idle {
-    /// Zero: the switch does not notify the controller.
+    /// The timeout; zero if the switch does not notify the controller.
     timeout: Duration,
     last_hit: Instant,
     /// Time of the last notification of the controller.
@@ -19,7 +19,7 @@ impl Default for Idle {
 }
 
 impl Idle {
-    /// A packet hits the entry.
+    /// Records that a packet has hit the entry.
     #[inline]
     pub(crate) fn hit(&mut self) {
         self.last_hit = Instant::now();

@@ -1,18 +1,19 @@
 //! Finds the entry for a packet's key.
 //!
-//! Exact keys are found by their hash. Where one field matches by its prefix, entries of the same prefix length have a
-//! hash table each, and the lookup tries the longest prefixes first. All other kinds are compared one after the other
-//! in the order of their priority, as they lie in memory: first by the word of the key that distinguishes most entries.
+//! Exact keys are found by their hash. If one field matches by its prefix, there is a hash table
+//! for each prefix length, and the lookup tries the longest prefixes first. All other entries are
+//! compared one after the other, in the order of their priority and of their memory. The comparison
+//! begins with the word of the key that distinguishes most entries.
 
 use rustc_hash::FxHashMap;
 
 use crate::processor::has_vectors;
 use crate::program::{MAX_KEY_WORDS, MatchKind, Pattern, TableProgram};
 
-/// The entries of a table by their keys. An entry is the index of its place.
+/// The entries of a table by their keys. An entry is represented by the index of its place.
 #[derive(Debug, Clone)]
 pub(super) enum Index {
-    /// There can't be any entries.
+    /// The table cannot have entries.
     None,
     Exact(ByHash),
     Prefixes(Prefixes),
@@ -34,7 +35,7 @@ impl Index {
         }
     }
 
-    /// The entry that a packet with this key meets.
+    /// Returns the entry that a packet with this key matches.
     #[inline]
     pub(super) fn look_up(&self, key: &[u64]) -> Option<u32> {
         match self {
@@ -45,7 +46,7 @@ impl Index {
         }
     }
 
-    /// The entry with exactly this pattern.
+    /// Returns the entry with exactly this pattern.
     pub(super) fn find(&self, pattern: &Pattern) -> Option<u32> {
         match self {
             Self::None => None,
@@ -55,7 +56,7 @@ impl Index {
         }
     }
 
-    /// Adds an entry whose pattern no other one has.
+    /// Adds an entry. No other entry may have its pattern.
     pub(super) fn add(&mut self, pattern: &Pattern, at: u32) {
         match self {
             Self::None => {}
@@ -76,7 +77,7 @@ impl Index {
     }
 }
 
-/// Entries by the whole of a key: most keys are a single word.
+/// Entries by the whole key. Most keys are a single word.
 #[derive(Debug, Clone)]
 pub(super) enum ByHash {
     Word(FxHashMap<u64, u32>),
@@ -123,20 +124,20 @@ impl ByHash {
 pub(super) struct Prefixes {
     /// Number of words in a key.
     words: usize,
-    /// The longest first; none is empty.
+    /// The entries by prefix length, the longest first. No length is without entries.
     lengths: Vec<OfLength>,
 }
 
 /// All entries with prefixes of one length.
 #[derive(Debug, Clone)]
 struct OfLength {
-    /// Which bits of a key count.
+    /// The bits of a key that are compared.
     mask: Vec<u64>,
     entries: ByHash,
 }
 
 impl OfLength {
-    /// Number of bits that count.
+    /// Returns the number of bits that are compared.
     fn bits(&self) -> u32 {
         ones(&self.mask)
     }
@@ -149,7 +150,7 @@ impl Prefixes {
 
     #[inline]
     fn look_up(&self, key: &[u64]) -> Option<u32> {
-        // An address is mostly all of a key.
+        // Mostly, an address is the whole key.
         if let [word] = key {
             let find = |OfLength { mask, entries }: &OfLength| entries.get(&[word & mask.first()?]);
             return self.lengths.iter().find_map(find);
@@ -161,7 +162,8 @@ impl Prefixes {
         })
     }
 
-    /// Where prefixes of this length are, or belong.
+    /// Returns the position of the prefixes of this length, or the position at which to insert
+    /// them.
     fn place(&self, mask: &[u64]) -> Result<usize, usize> {
         let bits = ones(mask);
         self.lengths.binary_search_by(|of_length| bits.cmp(&of_length.bits()))
@@ -190,22 +192,23 @@ impl Prefixes {
     }
 }
 
-/// Entries in the order of their importance.
+/// Entries in the order of their rank.
 #[derive(Debug, Clone)]
 pub(super) struct Ordered {
-    /// For the control plane.
+    /// The place of each entry by its pattern, for the control plane.
     places: FxHashMap<Pattern, u32>,
-    /// The place of each entry, in order,
+    /// The place of each entry, ordered by rank.
     order: Vec<u32>,
-    /// its rank,
+    /// The rank of each entry, in the same order.
     ranks: Vec<Rank>,
-    /// and what it compares with each word of a key.
+    /// For each word of a key, the values with which the entries compare it, in the same order.
     columns: Vec<Column>,
-    /// The column that most bits count in: few entries pass it.
+    /// The column with the most compared bits. The lookup begins there, because few entries match
+    /// it.
     first: usize,
 }
 
-/// The rank among entries that match: by priority, then by the number of bits that count.
+/// The rank among entries that match: by priority, then by the number of compared bits.
 type Rank = (i32, u32);
 
 impl Ordered {
@@ -237,7 +240,8 @@ impl Ordered {
 
     fn add(&mut self, pattern: &Pattern, at: u32) {
         let rank = (pattern.priority, ones(&pattern.mask));
-        // Behind those that are as important: the first one of them stays first.
+        // The entry goes behind the entries of the same rank, so that the oldest of them stays
+        // first.
         let place = self.ranks.partition_point(|other| *other >= rank);
         self.ranks.insert(place, rank);
         self.order.insert(place, at);
@@ -266,7 +270,7 @@ impl Ordered {
 
 /// Number of entries that are compared at once.
 const BLOCK: usize = 8;
-/// A pair that no word matches, neither as a value with a mask nor as a range.
+/// A value and a mask that no word matches, neither as a masked value nor as a range.
 const NOTHING: (u64, u64) = (1, 0);
 
 /// The values that entries compare with one word of a key.
@@ -274,11 +278,11 @@ const NOTHING: (u64, u64) = (1, 0);
 #[derive(Debug, Clone)]
 struct Column {
     is_range: bool,
-    /// The bits to match, or the lowest number.
+    /// The values to compare with; for a range, the lowest values.
     values: Vec<u64>,
-    /// Which bits count, or the highest number.
+    /// The bits to compare; for a range, the highest values.
     masks: Vec<u64>,
-    /// Number of bits that count in all entries together; none in ranges.
+    /// Number of compared bits in all entries together; 0 for ranges.
     counting: u64,
     /// True if the processor's wide vectors are used.
     has_vectors: bool,
@@ -297,7 +301,7 @@ impl Column {
         }
     }
 
-    /// Where the next block begins, from `begin` on, in which an entry matches.
+    /// Returns the start of the next block, from `begin` on, in which an entry matches.
     #[inline]
     #[allow(unsafe_code)]
     fn next_block(&self, begin: usize, word: u64) -> Option<usize> {
@@ -309,7 +313,8 @@ impl Column {
         self.next_block_of(begin, word)
     }
 
-    /// Does the same as [`next_block`](Self::next_block) with AVX2: one instruction compares four entries.
+    /// Returns the same block as [`next_block`](Self::next_block), with AVX2: one instruction
+    /// compares four entries.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     fn next_block_with_vectors(&self, begin: usize, word: u64) -> Option<usize> {
@@ -321,7 +326,8 @@ impl Column {
         let (values, _) = self.values.get(begin..)?.as_chunks::<BLOCK>();
         let (masks, _) = self.masks.get(begin..)?.as_chunks::<BLOCK>();
         let mut blocks = values.iter().zip(masks);
-        // Without a branch for each entry, so that all of a block are compared at once.
+        // The loop has no branch for each entry, so that the processor compares all entries of a block
+        // at once.
         let found = if self.is_range {
             blocks.position(|(low, high)| {
                 low.iter().zip(high).fold(false, |any, (low, high)| any | (*low <= word) & (word <= *high))
@@ -373,7 +379,7 @@ mod tests {
 
     const WORDS: usize = 2;
 
-    /// An index, and all entries that it has.
+    /// An index, and a list of all its entries.
     struct Checked {
         index: Index,
         entries: Vec<(Pattern, u32)>,
@@ -381,7 +387,8 @@ mod tests {
     }
 
     impl Checked {
-        /// Returns true if an entry matches, bit by bit as it is defined.
+        /// Returns true if an entry matches. It compares bit by bit, following the definition of a
+        /// match.
         fn matches(&self, pattern: &Pattern, key: &[u64]) -> bool {
             (0..key.len()).all(|at| {
                 let (value, mask) = (pattern.value[at], pattern.mask[at]);
@@ -393,7 +400,7 @@ mod tests {
             })
         }
 
-        /// Adds a pattern that is not there, and removes one that is.
+        /// Adds a pattern that the index does not have, or removes a pattern that it has.
         fn change(&mut self, pattern: Pattern, at: u32) {
             let found = self.entries.iter().position(|(other, _)| *other == pattern);
             assert_eq!(self.index.find(&pattern), found.map(|found| self.entries[found].1));
@@ -413,13 +420,13 @@ mod tests {
             let rank = |pattern: &Pattern| (pattern.priority, ones(&pattern.mask));
             let mut matching: Vec<_> =
                 self.entries.iter().filter(|(pattern, _)| self.matches(pattern, key)).collect();
-            // Of equals the first one; a stable sort keeps their order.
+            // Of entries with the same rank, the oldest wins. A stable sort keeps their order.
             matching.sort_by_key(|(pattern, _)| std::cmp::Reverse(rank(pattern)));
             assert_eq!(self.index.look_up(key), matching.first().map(|(_, at)| *at));
         }
     }
 
-    /// Words of few values, so that entries overlap and keys meet them.
+    /// Generates words of few values, so that entries overlap and keys match them.
     fn word() -> impl Strategy<Value = u64> {
         prop_oneof![0..4u64, (0..4u64).prop_map(|high| high << 62)]
     }
@@ -434,7 +441,8 @@ mod tests {
         })
     }
 
-    /// The first word has to match, the second one by its prefix.
+    /// Generates a pattern whose first word must be equal, and whose second word matches by its
+    /// prefix.
     fn prefix() -> impl Strategy<Value = Pattern> {
         (word(), word(), 0..=64u32).prop_map(|(first, second, length)| {
             let mask = !u64::MAX.checked_shr(length).unwrap_or(0);
@@ -442,7 +450,7 @@ mod tests {
         })
     }
 
-    /// The first word is a range.
+    /// Generates a pattern whose first word is a range.
     fn range() -> impl Strategy<Value = Pattern> {
         (word(), word(), ternary()).prop_map(|(low, high, mut pattern)| {
             (pattern.value[0], pattern.mask[0]) = (low.min(high), low.max(high));

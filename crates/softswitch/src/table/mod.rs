@@ -29,7 +29,7 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// An entry of a table that no packet has hit.
+    /// Creates an entry that no packet has hit.
     pub(crate) fn new(pattern: Pattern, behaviour: Behaviour, program: &TableProgram) -> Self {
         Self {
             pattern,
@@ -45,7 +45,7 @@ impl Entry {
 #[derive(Debug, Clone)]
 pub(crate) struct Resources {
     pub(crate) counter: CounterValue,
-    /// `None`: the table has no meters.
+    /// The meter; `None` if the table has no meters.
     pub(crate) meter: Option<Box<Meter>>,
 }
 
@@ -55,10 +55,10 @@ impl Resources {
     }
 }
 
-/// Action for packets that match no entry.
+/// The default entry, for packets that match no other entry.
 #[derive(Debug, Clone)]
 pub(crate) struct DefaultEntry {
-    /// `None`: nothing is done.
+    /// The default action; `None` if such packets run no action.
     pub(crate) action: Option<Action>,
     pub(crate) metadata: Vec<u8>,
     pub(crate) resources: Resources,
@@ -74,11 +74,11 @@ pub(crate) struct Table {
     default: DefaultEntry,
 }
 
-/// Choice that a lookup has made.
+/// The behaviour that a lookup has chosen.
 pub(crate) enum Choice<'a> {
-    /// An action of the table's own.
+    /// An action of the entry itself, or of the default entry.
     Action(&'a BoundAction),
-    /// Whatever a member or group of the action profile says.
+    /// A behaviour for which the action profile provides the action.
     Profile(&'a Behaviour),
 }
 
@@ -86,14 +86,14 @@ pub(crate) enum Choice<'a> {
 pub(crate) struct Lookup<'a> {
     /// True if an entry matched.
     pub(crate) hit: bool,
-    /// The colour that the entry's meter gives the packet, where it has one.
+    /// The colour that the entry's meter gives the packet; `None` without a meter.
     pub(crate) colour: Option<u64>,
-    /// Action to run; `None` if there is nothing to do.
+    /// The action to run; `None` if the packet runs no action.
     pub(crate) choice: Option<Choice<'a>>,
 }
 
 impl Table {
-    /// A table with the program's own entries.
+    /// Creates a table with the program's own entries.
     pub(crate) fn new(program: &TableProgram) -> Self {
         let mut table = Self {
             index: Index::new(program),
@@ -106,7 +106,7 @@ impl Table {
             },
         };
         for fixed in &program.fixed {
-            // Of two entries with the same key the first one counts.
+            // Of two entries with the same key, the first one is used.
             if table.index.find(&fixed.pattern).is_none() {
                 let action = Behaviour::Action(Action::new(fixed.action.clone(), program));
                 table.add(Entry::new(fixed.pattern.clone(), action, program));
@@ -120,12 +120,12 @@ impl Table {
         self.entries.len() - self.free.len()
     }
 
-    /// All entries; anything but their patterns may be changed.
+    /// Returns all entries. The caller may change everything except their patterns.
     pub(crate) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
         self.entries.iter_mut().flatten()
     }
 
-    /// All entries.
+    /// Returns all entries.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().flatten()
     }
@@ -134,18 +134,19 @@ impl Table {
         self.entries.get(at as usize)?.as_ref()
     }
 
-    /// The entry with exactly this pattern.
+    /// Returns the entry with exactly this pattern.
     pub(crate) fn entry(&self, pattern: &Pattern) -> Option<&Entry> {
         self.at(self.index.find(pattern)?)
     }
 
-    /// The entry with exactly this pattern; anything but its pattern may be changed.
+    /// Returns the entry with exactly this pattern. The caller may change everything except the
+    /// pattern.
     pub(crate) fn entry_mut(&mut self, pattern: &Pattern) -> Option<&mut Entry> {
         let at = self.index.find(pattern)?;
         self.entries.get_mut(at as usize)?.as_mut()
     }
 
-    /// Adds an entry whose pattern no other one has.
+    /// Adds an entry. No other entry may have its pattern.
     pub(crate) fn add(&mut self, entry: Entry) {
         if matches!(self.index, Index::None) {
             return;
@@ -172,17 +173,17 @@ impl Table {
         &self.default
     }
 
-    /// The same; all of it may be changed.
+    /// Returns the default entry, of which the caller may change all parts.
     pub(crate) fn default_entry_mut(&mut self) -> &mut DefaultEntry {
         &mut self.default
     }
 
-    /// The entry that a packet's key matches.
+    /// Returns the entry that a packet's key matches.
     pub(crate) fn peek(&self, program: &TableProgram, words: &[u64], lines: &[Line]) -> Option<&Entry> {
         self.at(self.locate(program, words, lines)?)
     }
 
-    /// The index of the entry that a packet's key matches.
+    /// Returns the index of the entry that a packet's key matches.
     #[inline(always)]
     fn locate(&self, program: &TableProgram, words: &[u64], lines: &[Line]) -> Option<u32> {
         // Most keys are a single field of one word.
@@ -229,7 +230,8 @@ impl Table {
             counter.bytes = counter.bytes.wrapping_add(bytes as u64);
         }
         let colour = match (program.meter, &mut resources.meter) {
-            // As on BMv2 a packet that nothing matches has no colour, unless a controller gave the default entry rates.
+            // As on BMv2, a packet that matches no entry has no colour, unless a controller gave
+            // the default entry rates.
             (Some(kind), Some(meter)) if hit || meter.config().is_some() => {
                 Some(meter.mark(kind.unit, bytes))
             }

@@ -1,4 +1,4 @@
-//! Entities that a controller may write and read, sensible or not, one group of steps after another.
+//! Writes and reads of entities, valid or not, one group of steps after another.
 
 use tributary_p4runtime::entry::{ActionCall, CounterCell, MulticastGroup, Query, TableEntry};
 use tributary_p4runtime::p4::v1::entity::Entity as Kind;
@@ -10,7 +10,7 @@ use crate::pair::{DEVICE, ETHERNET};
 use crate::requests::Subject;
 use crate::steps::{delete, forward, guard, identity, insert, modify, query};
 
-/// An update whose table entry was changed behind the client's checks.
+/// Makes an update with a table entry that the client's checks would refuse.
 fn tampered(mut update: Update, change: impl FnOnce(&mut message::TableEntry)) -> Update {
     match update.entity.as_mut().and_then(|entity| entity.entity.as_mut()) {
         Some(Kind::TableEntry(entry)) => change(entry),
@@ -161,7 +161,7 @@ fn replication(kind: Replication) -> message::Entity {
     message::Entity { entity: Some(Kind::PacketReplicationEngineEntry(entry)) }
 }
 
-/// A group that only a client without checks would send.
+/// Makes a group that only a client without checks would send.
 fn group(id: u32, replicas: &[(PortKind, u32)]) -> message::Entity {
     let replica = |(port, instance): &(PortKind, u32)| message::Replica {
         port_kind: Some(port.clone()),

@@ -1,6 +1,6 @@
 //! Compares the embedded switch with BMv2: the same program, the same requests, the same packets.
 //!
-//! Needs `simple_switch_grpc`; without it the tests say so and pass.
+//! The tests need `simple_switch_grpc`; without it they report this and pass.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may")]
 
 mod constructs;

@@ -1,7 +1,8 @@
-//! Packets to and from a BMv2 that has a gRPC service in place of interfaces (`--dp-grpc-server-addr`).
+//! Packets to and from a BMv2 that has a gRPC service in place of interfaces
+//! (`--dp-grpc-server-addr`).
 //!
-//! With one stream for all ports, packets come in in the order in which they were sent, and what leaves names the
-//! packet that caused it. Neither holds with interfaces.
+//! One stream carries the packets of all ports, so they come in in the order in which they were
+//! sent. A packet that leaves names the packet that caused it. Interfaces provide neither.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,14 +18,14 @@ use tonic_prost::ProstCodec;
 
 const METHOD: &str = "/p4.bm.DataplaneInterface/PacketStream";
 const PATIENCE: Duration = Duration::from_secs(120);
-/// A packet that has not left after this time was lost.
+/// Time after which a packet that has not left counts as lost.
 const SILENCE: Duration = Duration::from_secs(10);
 const KEPT: usize = 1024;
 
 /// A packet in either direction: `PacketStreamRequest` and `PacketStreamResponse` have the same fields.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub(crate) struct StreamPacket {
-    /// A packet that leaves has the id of the packet that came in; never 0.
+    /// The packet's id, never 0. A packet that leaves has the id of the packet that came in.
     #[prost(uint64, tag = "1")]
     pub(crate) id: u64,
     #[prost(uint64, tag = "2")]
@@ -35,7 +36,7 @@ pub(crate) struct StreamPacket {
     pub(crate) packet: Vec<u8>,
 }
 
-/// The only stream of a switch.
+/// The only packet stream of a switch.
 pub(crate) struct PacketStream {
     device_id: u64,
     outgoing: mpsc::Sender<StreamPacket>,
@@ -56,7 +57,7 @@ impl PacketStream {
         };
         let (outgoing, requests) = mpsc::channel(KEPT);
         let (received, incoming) = mpsc::channel(KEPT);
-        // The call returns with the first packet only: BMv2 sends no headers before.
+        // The call returns only with the first packet, because BMv2 sends no headers before.
         let reader = tokio::spawn(async move {
             let mut grpc = Grpc::new(channel);
             grpc.ready().await.unwrap();
@@ -83,7 +84,7 @@ impl PacketStream {
         tokio::time::timeout(PATIENCE, self.incoming.recv()).await.expect("a packet").expect("the stream")
     }
 
-    /// The next packet; `None` if none leaves any more.
+    /// Returns the next packet; `None` if no further packet leaves.
     pub(crate) async fn next(&mut self) -> Option<StreamPacket> {
         tokio::time::timeout(SILENCE, self.incoming.recv()).await.ok().flatten()
     }

@@ -1,4 +1,5 @@
-//! The same packets through both switches: the same frames come out, and the counters agree.
+//! Sends the same packets through both switches. The frames that leave and the counters must be
+//! equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +17,7 @@ use crate::tables::{self, PORTS, mac};
 use crate::traffic::Traffic;
 
 const PACKETS: usize = 6000;
-/// A port that belongs to no job and gets no broadcasts.
+/// A port that belongs to no job and receives no broadcasts.
 const FENCE_PORT: u16 = 6;
 const CPU_PORT: u16 = 510;
 const NO_ID: u64 = 0;
@@ -24,23 +25,24 @@ const NO_ID: u64 = 0;
 /// The frames that left for one incoming packet, with their ports, sorted.
 type Left = Vec<(u16, Vec<u8>)>;
 
-/// BMv2 and its packets.
+/// BMv2, and its stream of packets.
 struct Bmv2<'a> {
     program: &'a Program,
     stream: PacketStream,
     notifications: Receiver<Notification>,
-    /// By the id of the packet that came in.
+    /// The frames that left, by the id of the packet that came in.
     left: BTreeMap<u64, Left>,
     to_controller: Vec<Vec<u8>>,
 }
 
 impl Bmv2<'_> {
-    /// Sends packets, and waits until everything that leaves has left.
+    /// Sends packets, and waits until all resulting frames have left.
     async fn process(&mut self, first_id: u64, packets: &[(u16, Vec<u8>)]) {
         for (id, (port, frame)) in (first_id..).zip(packets) {
             self.stream.send(id, *port, frame).await;
         }
-        // The last packet into a port leaves last there.
+        // The last packet to a port is also the last to leave there, so it marks the end of the
+        // others.
         for destination in [mac::EVERYONE, mac::CONTROLLER] {
             self.stream.send(NO_ID, FENCE_PORT, &fence(destination)).await;
         }
@@ -72,7 +74,7 @@ impl Bmv2<'_> {
     }
 }
 
-/// A frame that the random traffic never contains.
+/// Makes a frame that the random traffic never contains.
 fn fence(destination: u64) -> Vec<u8> {
     let mut frame = destination.to_be_bytes()[2..].to_vec();
     frame.extend([2, 0, 0, 0, 0, 0xfe, 0x88, 0xb5]);
@@ -80,15 +82,16 @@ fn fence(destination: u64) -> Vec<u8> {
     frame
 }
 
-/// A packet to the controller in the switch's wire format: the port in the first 9 of
-/// 16 bits, then the frame.
+/// Converts a packet to the controller to the switch's wire format.
+///
+/// The port is in the first 9 of 16 bits, and the frame follows.
 fn on_the_wire(packet: &ControllerPacket) -> Vec<u8> {
     let port = packet.fields["ingress_port"] as u16;
     [&(port << 7).to_be_bytes()[..], &packet.payload].concat()
 }
 
-/// Every cell of every counter.
-/// At egress BMv2 counts a packet's bytes as it came in, so bytes are left out there.
+/// Returns the packets and bytes of every cell of every counter.
+/// At egress, BMv2 counts the bytes of a packet as received, so bytes are left out there.
 async fn counters(session: &Session, info: &P4Info) -> BTreeMap<(String, u64), (u64, u64)> {
     let cells = session.read(vec![Query::AllCounters.to_proto(info).unwrap()]).await.unwrap();
     let cell = |message| match Entity::from_proto(info, message).unwrap() {

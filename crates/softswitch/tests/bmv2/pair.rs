@@ -20,19 +20,21 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) struct Program {
     pub(crate) json: String,
     pub(crate) info: P4Info,
-    /// The width of its slices.
+    /// The width of the program's slices.
     pub(crate) width: SliceWidth,
-    /// The most packets under way at once, so that BMv2 processes them in the order of their arrival.
+    /// The maximum number of packets in flight, so that BMv2 processes them in the order of their
+    /// arrival.
     pub(crate) burst: usize,
 }
 
 /// The program for Ethernet.
-/// Fewer packets are under way than a queue of BMv2 holds: BMv2 silently drops the rest.
+/// The number of packets in flight is below the size of BMv2's queues, because BMv2 drops further
+/// packets without a report.
 pub(crate) static ETHERNET: LazyLock<Program> =
     LazyLock::new(|| Program::read("256", SliceWidth::ETHERNET, 32));
 /// Tofino's controls behind the shim.
-/// Slots are in egress, where BMv2 has a thread for every fourth port: a result and a gradient of the same slice can
-/// overtake each other, as on a network, and the protocol tolerates that.
+/// Slots are in egress, where BMv2 has a thread for every fourth port. So a result and a gradient
+/// of one slice can overtake each other, as on a network, and the protocol tolerates that.
 pub(crate) static TOFINO: LazyLock<Program> =
     LazyLock::new(|| Program::read("tna-32", SliceWidth::NARROWEST, 1));
 
@@ -60,12 +62,12 @@ impl Pair {
         Self { bmv2, packets, embedded: SoftSwitch::start(config).await.unwrap() }
     }
 
-    /// The P4Runtime addresses: BMv2's, then the embedded switch's.
+    /// Returns the P4Runtime addresses: BMv2's, then the embedded switch's.
     pub(crate) fn addresses(&self) -> [(&'static str, SocketAddr); 2] {
         [("bmv2", self.bmv2.address()), ("embedded", self.embedded.p4runtime_addr())]
     }
 
-    /// Primary controllers of both, with a program running.
+    /// Sets the program on both switches, and returns their primary controllers.
     pub(crate) async fn controllers(&self, program: &Program, updates: &[Update]) -> [Session; 2] {
         let mut sessions = Vec::new();
         for (name, address) in self.addresses() {

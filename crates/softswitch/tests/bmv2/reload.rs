@@ -1,5 +1,6 @@
-//! A program that our client installs again starts with empty state, even on BMv2,
-//! which keeps some of it.
+//! Checks that a program starts with empty state when the client installs it again.
+//!
+//! BMv2 keeps some of the old state, which the client must delete.
 
 use tributary_p4runtime::Session;
 use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry};
@@ -17,7 +18,7 @@ const GROUP: u16 = 1;
 const PORTS: [u16; 4] = [1, 2, 3, 4];
 const SENDER: u16 = 6;
 
-/// Sends broadcasts to these ports, frames for address 1 to port 1, and so on.
+/// Sets the switch to send broadcasts to these ports, frames for address 1 to port 1, and so on.
 async fn broadcast_to(bmv2: &Session, ports: &[u32]) {
     let forward =
         |dst: u64, call: ActionCall| TableEntry::new("mac_forward").exact("dst", dst).action(call).into();
@@ -29,13 +30,13 @@ async fn broadcast_to(bmv2: &Session, ports: &[u32]) {
     bmv2.write(entities.iter().map(|entity| entity.insert(&ETHERNET.info).unwrap()).collect()).await.unwrap();
 }
 
-/// The ports by which a broadcast leaves.
+/// Returns the ports by which a broadcast leaves.
 async fn ports_of_a_broadcast(stream: &mut PacketStream) -> Vec<u32> {
     let frame =
         |destination: u64| [&destination.to_be_bytes()[2..], &[2; 6], &[0x88, 0xb5], &[0; 46]].concat();
     let broadcast = frame(mac::EVERYONE);
     stream.send(1, SENDER, &broadcast).await;
-    // At each port this frame leaves after all copies of the broadcast.
+    // At each port, this frame leaves after all copies of the broadcast.
     for port in PORTS {
         stream.send(2, SENDER, &frame(port.into())).await;
     }

@@ -21,7 +21,7 @@ use crate::pair::{DEVICE, PATIENCE};
 
 const MAX_MESSAGE: usize = 64 << 20;
 
-/// One switch under test, and the outcomes of everything that was done to it.
+/// One switch under test, and the outcomes of all requests to it.
 pub(crate) struct Subject {
     client: P4RuntimeClient<Channel>,
     /// The election id of writes.
@@ -55,7 +55,7 @@ impl Subject {
         self.note(step, outcome);
     }
 
-    /// Makes a write that has to succeed.
+    /// Makes a write that must succeed.
     pub(crate) async fn prepare(&mut self, updates: Vec<Update>) {
         assert_eq!(self.try_write(updates).await, "Ok");
     }
@@ -155,11 +155,11 @@ impl Subject {
         self.note(step, outcome);
     }
 
-    /// A new stream, on which nothing was sent yet.
+    /// Returns a new stream, on which nothing was sent yet.
     pub(crate) fn stream(&self) -> Stream {
         let (outgoing, requests) = mpsc::channel(16);
         let mut client = self.client.clone();
-        // The call returns with the first answer only: BMv2 sends no headers before.
+        // The call returns only with the first answer, because BMv2 sends no headers before.
         let call = async move { client.stream_channel(ReceiverStream::new(requests)).await };
         let call = tokio::spawn(async move { call.await.map(tonic::Response::into_inner) });
         Stream { outgoing, incoming: Incoming::Called(call) }
@@ -182,7 +182,7 @@ pub(crate) struct Stream {
 
 impl Stream {
     pub(crate) async fn send(&self, update: stream_message_request::Update) {
-        // An error means that the switch has closed the stream; its last messages are read next.
+        // An error means that the switch has closed the stream. Its last messages are read next.
         let _ = self.outgoing.send(message::StreamMessageRequest { update: Some(update) }).await;
     }
 
@@ -192,7 +192,7 @@ impl Stream {
         self.send(stream_message_request::Update::Arbitration(claim)).await;
     }
 
-    /// The switch's next message, or how the stream has ended.
+    /// Returns the switch's next message as text, or the reason for the end of the stream.
     pub(crate) async fn told(&mut self) -> String {
         match timeout(PATIENCE, self.next()).await.expect("the switch says something") {
             Ok(Some(Told::Arbitration(update))) => {
@@ -225,7 +225,7 @@ fn id(low: u64) -> Uint128 {
     Uint128 { high: 0, low }
 }
 
-/// A status as a short text: its code, and for a batch the code of each update.
+/// Formats a status as a short text: its code, and for a batch the code of each update.
 fn told(status: &Status) -> String {
     let details = rpc::Status::decode(status.details()).unwrap_or_default().details;
     let code = |detail: &prost_types::Any| {

@@ -1,4 +1,5 @@
-//! Requests of a controller besides entities, valid or not, one group of steps after another.
+//! A controller's requests other than those for entities, valid or not, one group of steps after
+//! another.
 
 use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, Query, TableEntry};
 use tributary_p4runtime::p4::v1::forwarding_pipeline_config::Cookie;
@@ -59,7 +60,7 @@ pub(crate) async fn before_a_program(on: &mut Subject) {
     on.version("version").await;
 }
 
-/// Leaves one controller connected, with the election id that later writes use.
+/// Tests arbitration. One controller stays connected, with the election id that later writes use.
 pub(crate) async fn arbitration(on: &mut Subject) -> Stream {
     let mut first = on.stream();
     first.claim(DEVICE, Some(10)).await;
@@ -150,7 +151,7 @@ pub(crate) async fn packet_outs(on: &mut Subject, mut primary: Stream) -> Stream
         ("packet with unknown metadata", metadata(&[(1, &[1]), (9, &[0])])),
     ] {
         primary.send(packet).await;
-        // A claim is answered in any case.
+        // The switch answers every arbitration request.
         election_id += 1;
         primary.claim(DEVICE, Some(election_id)).await;
         let mut told = vec![primary.told().await];

@@ -1,4 +1,6 @@
-//! The same requests to both P4Runtime servers must give the same answers, or be listed in [`KNOWN`].
+//! Sends equal requests to both P4Runtime servers.
+//!
+//! Their answers must be equal, unless the difference is listed in [`KNOWN`].
 
 use std::collections::BTreeMap;
 
@@ -8,17 +10,19 @@ use crate::pair::Pair;
 use crate::requests::Subject;
 use crate::{entities, steps};
 
-/// The known differences: the step, and how BMv2's and the embedded switch's outcomes begin.
+/// The known differences: the step, and the beginnings of BMv2's and the embedded switch's
+/// outcomes.
 #[rustfmt::skip]
 const KNOWN: &[(&str, &str, &str)] = &[
-    // PI accepts any device id, and writes without an election id while no controller is connected; the embedded switch
-    // follows the specification.
+    // PI accepts any device id, and writes without an election id while no controller is connected.
+    // The embedded switch follows the specification.
     ("a claim for another device", "Ok, primary: 1", "closed: NotFound"),
     ("read, another device", "FailedPrecondition", "NotFound"),
     ("write, no controller, no election id, no program", "FailedPrecondition", "PermissionDenied"),
     ("version", "1.3.0", "1.4.1"),
 
-    // PI returns Unknown if the target rejects an operation; the embedded switch gives the reason.
+    // PI returns Unknown if the target rejects an operation. The embedded switch returns the
+    // reason.
     ("one more than a table holds", "Unknown: Unknown", "Unknown: ResourceExhausted"),
     ("entry without a key", "Unknown: Unknown", "Unknown: InvalidArgument"),
     ("update of nothing", "Unknown: Unknown", "Unknown: InvalidArgument"),
@@ -27,15 +31,15 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ("read an entity of no kind", "Unknown", "InvalidArgument"),
     ("read two patterns, one bad", "Unknown", "Unknown: Ok, InvalidArgument"),
 
-    // PI takes an empty byte string for 0; the specification calls it an error.
+    // PI accepts an empty byte string as 0, which is an error by the specification.
     ("entry, no bytes", "Ok", "Unknown: InvalidArgument"),
     ("senseless entries", "1 ", "0 "),
 
-    // PI cannot set all cells, and forgets to which counter a cell belongs.
+    // PI cannot set all cells, and does not return the counter to which a cell belongs.
     ("counter, all cells at once", "Unknown: Unimplemented", "Ok"),
     ("counter, read an index of none", "14 ", "14 "),
 
-    // BMv2 keeps replicas that no packet can leave by.
+    // BMv2 accepts replicas with ports by which no packet can leave.
     ("group with the drop port", "Ok", "Unknown: InvalidArgument"),
     ("group with a port of 10 bits", "Ok", "Unknown: InvalidArgument"),
     ("group with a larger instance", "Ok", "Unknown: InvalidArgument"),
@@ -52,20 +56,20 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ("read a digest", "Unimplemented", "0 "),
     ("read an extern", "Unknown", "0 "),
 
-    // PI only checks that a P4Info can be read.
+    // PI only checks that a P4Info can be parsed.
     ("pipeline, verify nothing", "Ok", "InvalidArgument"),
     ("pipeline, verify without a P4Info", "Ok", "InvalidArgument"),
     ("pipeline, commit with nothing saved", "Unknown", "NotFound"),
-    // With PI, a program that was installed only in part keeps all others out until it is committed, which our client
-    // does.
+    // If PI has installed a program only in part, it refuses all others until that program is
+    // committed. The project's client commits it.
     ("pipeline, commit broken JSON", "Unknown", "InvalidArgument"),
     ("pipeline, commit after broken JSON", "Unknown", "Ok"),
     ("pipeline, commit nothing after that", "Ok", "NotFound"),
 
-    // The specification has an empty answer for a switch that runs nothing.
+    // The specification defines an empty answer for a switch that runs no program.
     ("get pipeline, no program", "FailedPrecondition", "P4Info: false, program: false"),
 
-    // PI cannot reconcile. None of our code asks it to.
+    // PI cannot reconcile, and the project's code never requests it.
     ("pipeline, reconcile", "Unknown", "Ok"),
 
     // PI does not report a packet that it did not send.

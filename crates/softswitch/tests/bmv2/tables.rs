@@ -1,4 +1,4 @@
-//! The tables of both switches: jobs of several kinds, and ordinary forwarding.
+//! The table entries of both switches: jobs of several kinds, and ordinary forwarding.
 
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry};
@@ -9,12 +9,12 @@ use tributary_wire::constants::RANK_ALL;
 pub(crate) const NODE: u16 = 7;
 /// The port to the server.
 pub(crate) const UP: u16 = 4;
-/// Ports that table entries mention; all of them get broadcasts.
+/// Ports that table entries name. All of them receive broadcasts.
 pub(crate) const PORTS: [u16; 5] = [1, 2, 3, UP, 5];
-/// The group of broadcasts.
+/// The multicast group of broadcasts.
 const EVERYONE: u16 = 2;
 
-/// A job as the switch sees it.
+/// The parameters of a job on the switch.
 pub(crate) struct Job {
     pub(crate) id: u16,
     pub(crate) index: u8,
@@ -22,31 +22,31 @@ pub(crate) struct Job {
     pub(crate) window: u16,
     pub(crate) aggregate: bool,
     pub(crate) fan_in: u8,
-    /// True if senders are admitted by their addresses instead of by port: see [`sender`].
+    /// True if the switch admits senders by their addresses instead of by port: see [`sender`].
     pub(crate) by_sender: bool,
-    /// Ports and the children that they lead to.
+    /// Ports, each with the children that it leads to.
     pub(crate) children: &'static [(u16, &'static [u8])],
-    /// Ports by which its packets may leave.
+    /// Ports by which the job's packets may leave.
     pub(crate) egress: &'static [u16],
-    /// The multicast group of its results, and whether they release the slot.
+    /// The multicast group of the job's results, and true if they release the slot.
     pub(crate) results: Option<(u16, bool)>,
 }
 
 /// MAC and IP addresses of senders.
 pub(crate) mod sender {
-    /// Every child.
+    /// The addresses of every child.
     pub(crate) const CHILD: (u64, u32) = (0x0203_0405_0607, 0x0a00_0001);
-    /// The rank that the children must have, one of several in the traffic.
+    /// The rank that the children must have, which is one of several in the traffic.
     pub(crate) const RANK: u16 = 1;
     pub(crate) const PARENT: (u64, u32) = (0x0203_0405_0608, 0x0a00_0002);
-    /// Neither a child nor the parent.
+    /// The addresses of a sender that is neither a child nor the parent.
     pub(crate) const NEIGHBOUR: (u64, u32) = (0x0203_0405_0609, 0x0a00_0003);
     pub(crate) const ALL: [(u64, u32); 3] = [CHILD, PARENT, NEIGHBOUR];
 }
 
 /// Jobs of the test.
-/// The first job aggregates; the second job passes packets through; two more share slots with the first, or have two
-/// children at one port; the ports of the last job have neighbours.
+/// The first job aggregates. The second job passes packets through. Two more jobs share slots with
+/// the first, or have two children at one port. The ports of the last job have neighbours.
 pub(crate) const JOBS: [Job; 5] = [
     Job {
         id: 100,
@@ -121,7 +121,7 @@ pub(crate) mod mac {
     pub(crate) const ALL: [u64; 6] = [HOST, SERVER, EVERYONE, CONTROLLER, DROPPED, UNKNOWN];
 }
 
-/// All updates that are written, with the ids of a program.
+/// Returns all updates that are written, with the ids of a program.
 pub(crate) fn updates(info: &P4Info) -> Vec<Update> {
     let identity = ActionCall::new("set_identity").with("node", NODE);
     let identity = Entity::from(TableEntry::default_of("identity").action(identity)).modify(info).unwrap();

@@ -1,4 +1,4 @@
-//! Random packets: mostly valid packets of hosts and switches, and every kind of fault in such packets.
+//! Random packets: mostly valid packets of hosts and switches, and every kind of fault in them.
 
 use std::net::Ipv4Addr;
 
@@ -26,10 +26,10 @@ const INA: usize = ENCAPSULATION_BYTES;
 const FLAGS: usize = INA + 1;
 const HOP_COUNT: usize = INA + 6;
 const BLOCKS: usize = INA + 7;
-/// `aggregate` and `child` of the first hop.
+/// Offset of `aggregate` and `child` of the first hop.
 const CHILD: usize = INA + INA_HEADER_BYTES + 4;
 
-/// An endless stream of ports and frames, the same for the same seed.
+/// An endless stream of ports and frames. An equal seed gives an equal stream.
 pub(crate) struct Traffic {
     random: ChaCha8Rng,
     width: SliceWidth,
@@ -39,7 +39,7 @@ pub(crate) struct Traffic {
 
 impl Traffic {
     pub(crate) fn new(seed: u64, width: SliceWidth) -> Self {
-        // Begins just before the sequence numbers wrap around.
+        // The stream begins just before the sequence numbers wrap around.
         Self { random: ChaCha8Rng::seed_from_u64(seed), width, at: [u32::MAX - 5; JOBS.len()] }
     }
 
@@ -102,7 +102,7 @@ impl Traffic {
         (port, frame(random, sender::PARENT, &Message { header, hops: &hops, values: Some(&values) }))
     }
 
-    /// A slice near the job's current one, which moves on now and then.
+    /// Returns a slice near the job's current one, which advances now and then.
     fn seq(&mut self, job: usize) -> Seq {
         let window = u32::from(JOBS[job].window);
         let distances =
@@ -181,7 +181,7 @@ fn values(random: &mut ChaCha8Rng, width: SliceWidth) -> Vec<i32> {
     (0..width.values()).map(one).collect()
 }
 
-/// A frame from this sender, or with one or both addresses of another one.
+/// Makes a frame from this sender, or with one or both addresses of another sender.
 fn frame(random: &mut ChaCha8Rng, from: (u64, u32), message: &Message<'_>) -> Vec<u8> {
     let mut address = || if random.random_bool(0.05) { random.choose_from(&sender::ALL) } else { from };
     let ((source_mac, _), (_, source_ip)) = (address(), address());
@@ -198,7 +198,7 @@ fn frame(random: &mut ChaCha8Rng, from: (u64, u32), message: &Message<'_>) -> Ve
     frame
 }
 
-/// Damages a frame in one way that no well-behaved sender would, or that a switch has to look out for.
+/// Damages a frame in one way that no correct sender would, or that a switch must handle specially.
 fn damage(random: &mut ChaCha8Rng, frame: &mut Vec<u8>) {
     match random.random_range(0..18) {
         0 => frame[INA] = random.choose_from(&[0x01, 0x11, 0xf2, 0x20, 0x23, 0x2f]),
@@ -212,13 +212,13 @@ fn damage(random: &mut ChaCha8Rng, frame: &mut Vec<u8>) {
         8 => set_and_repair(frame, FRAGMENT + 1, 1),
         9 => set_and_repair(frame, PROTOCOL, 6),
         10 => frame[UDP_DESTINATION] = 0,
-        // An IPv4 option, with a header length that matches it or does not.
+        // Inserts an IPv4 option, with a header length that may or may not match it.
         11 => {
             frame.splice(UDP..UDP, [1, 1, 1, 1]);
             set_and_repair(frame, IPV4, random.choose_from(&[0x45, 0x46, 0x65]));
         }
         12 => {
-            // The last of these is not the type of a tag.
+            // The last of these types is not the type of a tag.
             for _ in 0..random.random_range(1..4) {
                 let kind: u16 = random.choose_from(&[0x8100, 0x88a8, 0x9100, 0x9200, 0x9300, 0x8800]);
                 let tag = [kind.to_be_bytes(), [0, random.choose_from(&[0, 5])]].concat();
@@ -228,7 +228,7 @@ fn damage(random: &mut ChaCha8Rng, frame: &mut Vec<u8>) {
         13 => frame.truncate(random.random_range(1..frame.len())),
         14 if frame.len() > CHILD => frame[CHILD] ^= 1 << random.random_range(0..8),
         14 | 15 => frame.truncate(random.random_range(1..140)),
-        // Turns the message into a probe, whatever it was.
+        // Turns any message into a probe.
         16 => {
             frame[FLAGS] |= FLAG_PROBE;
             frame[BLOCKS] = 0;

@@ -11,7 +11,7 @@ use tributary_p4runtime::{Code, Session};
 use crate::externs::{call, entry, id, start, table};
 use crate::fixture::{DEVICE, Rig, read_raw, update};
 
-/// The code of each update of a batch; nothing: all of it was carried out.
+/// Writes a batch. Returns the code of each update, or nothing if all were carried out.
 async fn batch(
     rig: &Rig,
     session: &Session,
@@ -36,7 +36,7 @@ async fn batch(
     details.iter().map(code).collect()
 }
 
-/// All that controllers have written, and counters.
+/// Reads all entities that controllers have written, and the counters.
 async fn everything(session: &Session) -> Vec<Entity> {
     let table_entry = Some(message::TableEntry::default());
     let patterns = [
@@ -58,7 +58,7 @@ async fn everything(session: &Session) -> Vec<Entity> {
     let mut all = Vec::new();
     for pattern in patterns {
         let mut found = read_raw(session, pattern).await;
-        // Tables have no order.
+        // The entries of a table have no order.
         found.sort_by_key(|entity| format!("{entity:?}"));
         all.extend(found);
     }
@@ -123,7 +123,7 @@ async fn a_batch_with_a_failure_changes_nothing() {
         assert_eq!(others, [Code::Aborted; 10]);
         assert_eq!(everything(&session).await, state, "{atomicity:?}");
     }
-    // A batch that the server cannot parse fails in the same way.
+    // A batch with an update that the server cannot parse is also rolled back.
     let unreadable = vec![good[4].clone(), message::Update::default()];
     let codes = batch(&rig, &session, Atomicity::RollbackOnError, unreadable).await;
     assert_eq!(codes, [Code::Aborted, Code::InvalidArgument]);

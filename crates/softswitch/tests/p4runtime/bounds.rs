@@ -1,4 +1,4 @@
-//! Limits on what any client that reaches the server may cost it.
+//! Limits on the resources that a client can use on the server.
 
 use tokio_stream::StreamExt;
 use tonic::Code as Grpc;
@@ -11,7 +11,7 @@ use tributary_p4runtime::p4::v1::stream_message_response::Update as Response;
 
 use crate::fixture::{DEVICE, INFO, Rig, entries, guard, insert, read, soon};
 
-/// A client without any checks.
+/// Connects a client that makes no checks itself.
 async fn anybody(rig: &Rig) -> P4RuntimeClient<Channel> {
     let address = format!("http://{}", rig.switch.p4runtime_addr());
     P4RuntimeClient::connect(address).await.unwrap().max_encoding_message_size(usize::MAX)
@@ -50,7 +50,7 @@ async fn only_a_program_may_be_large() {
         config: Some(config),
         ..Default::default()
     };
-    // Read, but refused since this client is not the primary.
+    // The server reads the request, but refuses it because this client is not the primary.
     let refused = client.set_forwarding_pipeline_config(program).await.unwrap_err();
     assert_eq!(refused.code(), Grpc::PermissionDenied, "{refused}");
 }
@@ -60,7 +60,7 @@ async fn readers_that_do_not_read_hold_up_nobody() {
     let (rig, session) = Rig::with_program().await;
     let mut client = anybody(&rig).await;
     let mut unread = Vec::new();
-    // Answers that together exceed every window.
+    // Together, the answers exceed every window.
     let refused = loop {
         match soon(client.read(wildcards(1000))).await {
             Ok(answer) => unread.push(answer),
@@ -71,7 +71,7 @@ async fn readers_that_do_not_read_hold_up_nobody() {
     assert_eq!(refused.code(), Grpc::ResourceExhausted, "{refused}");
 
     soon(session.write(vec![insert(guard(1, 2))])).await.unwrap();
-    // One reader goes; its place is free as soon as the server detects this.
+    // One reader disconnects. Its place is free as soon as the server detects this.
     drop(unread.pop());
     let found = soon(async {
         loop {

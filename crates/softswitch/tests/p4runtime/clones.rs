@@ -14,7 +14,7 @@ const JSON: &str = include_str!("../programs/paths.json");
 static PATHS: LazyLock<P4Info> =
     LazyLock::new(|| P4Info::parse(include_str!("../programs/paths.p4info.txtpb")).unwrap());
 
-/// A switch that runs the program, and its primary controller.
+/// Starts a switch that runs the program, and connects its primary controller.
 pub(crate) async fn start() -> (Rig, Session) {
     Rig::running(JSON, &PATHS).await
 }
@@ -24,7 +24,7 @@ fn entity(session: &CloneSessionEntry) -> Entity {
     Entity::PacketReplicationEngineEntry(message::PacketReplicationEngineEntry { r#type: kind })
 }
 
-/// A session to the only port.
+/// Makes a session with a copy to the only port.
 fn session(id: u32) -> CloneSessionEntry {
     let replica = message::Replica {
         instance: 4,
@@ -39,7 +39,7 @@ fn session(id: u32) -> CloneSessionEntry {
     }
 }
 
-/// Which session to read; 0: all.
+/// Returns a pattern that reads a session; 0 reads all sessions.
 fn pattern(id: u32) -> Entity {
     entity(&CloneSessionEntry { session_id: id, ..Default::default() })
 }
@@ -87,11 +87,11 @@ async fn a_clone_leaves_while_another_packet_recirculates_for_ever() {
     let (mut rig, controller) = Rig::running(JSON, &PATHS).await;
     controller.write(vec![update(Update::Insert, entity(&session(5)))]).await.unwrap();
     let padding = [0; 60];
-    // In egress: recirculate, with the session that stands forever.
+    // The order for egress is to recirculate, with the session that is recirculated forever.
     rig.send(&[&[0, 6, 0, 0xff, 0, 0][..], &padding].concat());
-    // In ingress: clone to session 5 and drop.
+    // The order for ingress is to clone to session 5 and to drop the packet.
     rig.send(&[&[3, 0, 0, 5, 0, 0][..], &padding].concat());
     let (_rig, frame) = rig.receive().await;
-    // Instance type of an ingress clone, and the replica's instance.
+    // The frame has the instance type of an ingress clone, and the replica's instance.
     assert_eq!(frame[..2], [1, 4]);
 }

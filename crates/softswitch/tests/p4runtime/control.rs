@@ -1,4 +1,4 @@
-//! A switch that runs `programs/control.p4`, and what its packets are answered.
+//! A switch that runs `programs/control.p4`, with its requests and answers.
 
 use std::sync::LazyLock;
 
@@ -12,18 +12,18 @@ const JSON: &str = include_str!("../programs/control.json");
 const TEXT: &str = include_str!("../programs/control.p4info.txtpb");
 pub(crate) static CONTROL: LazyLock<P4Info> = LazyLock::new(|| P4Info::parse(TEXT).unwrap());
 
-/// A switch that runs the program, and its primary controller.
+/// Starts a switch that runs the program, and connects its primary controller.
 pub(crate) async fn start() -> (Rig, Session) {
     Rig::running(JSON, &CONTROL).await
 }
 
-/// The same with a P4Info in which a text is replaced, wherever it is.
+/// Starts the switch with a P4Info in which every occurrence of a text is replaced.
 pub(crate) async fn start_with(from: &str, to: &str) -> (Rig, Session) {
     assert!(TEXT.contains(from), "{from}");
     Rig::running(JSON, &P4Info::parse(&TEXT.replace(from, to)).unwrap()).await
 }
 
-/// A packet's fields.
+/// The fields of a packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Request {
     pub(crate) flow: u16,
@@ -52,7 +52,7 @@ impl Request {
     }
 }
 
-/// Sends a packet, which comes back with its answer.
+/// Sends a packet, and returns the answer in the packet that comes back.
 pub(crate) async fn ask(mut rig: Rig, request: Request) -> (Rig, Answer) {
     rig.send(&request.frame());
     let (rig, frame) = rig.receive().await;
@@ -60,7 +60,7 @@ pub(crate) async fn ask(mut rig: Rig, request: Request) -> (Rig, Answer) {
     (rig, Answer { value, entry_colour, cell_colour, in_set })
 }
 
-/// The id of an object by the end of its name.
+/// Returns the id of an object by the end of its name.
 pub(crate) fn id(name: &str) -> u32 {
     let info = CONTROL.message();
     let tables = info.tables.iter().map(|one| &one.preamble);
@@ -71,7 +71,7 @@ pub(crate) fn id(name: &str) -> u32 {
     all.flatten().find(|preamble| preamble.alias == name).unwrap_or_else(|| panic!("{name}")).id
 }
 
-/// An action with these arguments.
+/// Makes an action with these arguments.
 pub(crate) fn call(action: &str, arguments: &[&[u8]]) -> Option<message::TableAction> {
     let param = |(param_id, value): (u32, &&[u8])| message::action::Param { param_id, value: value.to_vec() };
     let action = message::Action { action_id: id(action), params: (1..).zip(arguments).map(param).collect() };
@@ -88,7 +88,7 @@ pub(crate) fn optional(field_id: u32, value: &[u8]) -> FieldMatch {
     FieldMatch { field_id, field_match_type: Some(optional) }
 }
 
-/// The default entry of the table that answers.
+/// Makes a default entry of the table `answering`.
 pub(crate) fn default(action: Option<message::TableAction>) -> message::TableEntry {
     message::TableEntry { table_id: id("answering"), is_default_action: true, action, ..Default::default() }
 }

@@ -49,7 +49,7 @@ async fn a_counter_is_set_and_cleared_but_not_inserted() {
     let all = pattern(INFO.counter("job_received").unwrap().name.id, None);
     let still: u64 = counted(&read(&session, Query::Counter("job_received".to_owned())).await);
     assert_eq!(still, 9);
-    // Without data nothing is changed.
+    // A write without data changes nothing.
     let touch = message::Update { r#type: update::Type::Modify.into(), entity: Some(entity(all)) };
     session.write(vec![touch]).await.unwrap();
     assert_eq!(counted(&read(&session, Query::AllCounters).await), 9);

@@ -1,4 +1,4 @@
-//! Default entries: they have counters, meters and metadata as other entries have.
+//! Default entries, which have counters, meters and metadata like other entries.
 
 use tributary_p4runtime::Code;
 use tributary_p4runtime::p4::v1::entity::Entity;
@@ -8,7 +8,7 @@ use tributary_p4runtime::p4::v1::{self as message, CounterData, MeterConfig, Tab
 use crate::control::{Request, ask, call, default, exact, id, start, table};
 use crate::fixture::{code, read_raw, update};
 
-/// A pattern that requests all parts of the table's default entry.
+/// Returns a pattern that requests all parts of the table's default entry.
 fn asking() -> TableEntry {
     TableEntry {
         counter_data: Some(CounterData::default()),
@@ -27,7 +27,7 @@ fn colours(green: i64, red: i64) -> Option<message::MeterCounterData> {
     Some(message::MeterCounterData { green, yellow, red })
 }
 
-/// Two green packets, then red ones forever.
+/// Returns rates for two green packets, after which all packets are red.
 fn two_green() -> MeterConfig {
     MeterConfig { cir: 0, cburst: 2, pir: 0, pburst: 2, eburst: 0 }
 }
@@ -53,13 +53,14 @@ async fn a_default_entry_has_a_counter_a_meter_and_metadata() {
         TableEntry { counter_data: counted(10), meter_counter_data: colours(2, 1), ..written.clone() };
     assert_eq!(read_raw(&session, table(&asking())).await, [table(&expected)]);
 
-    // Without a counter in the update it goes on; without rates the meter has none.
+    // An update without a counter keeps the counter's value. An update without rates removes the
+    // meter's rates.
     let plain = default(call("answer", &[&[8]]));
     session.write(vec![update(Update::Modify, table(&plain))]).await.unwrap();
     let expected = TableEntry { counter_data: counted(10), meter_counter_data: colours(2, 1), ..plain };
     assert_eq!(read_raw(&session, table(&asking())).await, [table(&expected)]);
 
-    // The program's own default comes back, without anything that was written.
+    // The program's own default is restored, without any data that was written.
     session.write(vec![update(Update::Modify, table(&written))]).await.unwrap();
     session.write(vec![update(Update::Modify, table(&default(None)))]).await.unwrap();
     let original = default(call("answer", &[&[1]]));
@@ -87,11 +88,11 @@ async fn the_counter_and_the_meter_of_a_default_entry_are_entities() {
     let asked = meter(None, Some(message::MeterCounterData::default()));
     assert_eq!(read_raw(&session, asked.clone()).await, [meter(Some(two_green()), colours(1, 0))]);
     assert_eq!(read_raw(&session, meter(None, None)).await, [meter(Some(two_green()), None)]);
-    // Colours can be forgotten, but not made up.
+    // Counts by colour can be cleared, but not set to other values.
     session.write(vec![modify(meter(Some(two_green()), colours(0, 0)))]).await.unwrap();
     assert_eq!(read_raw(&session, asked).await, [meter(Some(two_green()), colours(0, 0))]);
     assert_eq!(code(&session, modify(meter(None, colours(1, 0)))).await, Code::InvalidArgument);
-    // Without data a counter stays as it is.
+    // An update without data leaves the counter unchanged.
     session.write(vec![modify(counter(None))]).await.unwrap();
     assert_eq!(read_raw(&session, counter(None)).await, [counter(counted(4))]);
     let keyed = TableEntry { r#match: vec![exact(1, &[1])], ..default(None) };

@@ -13,12 +13,12 @@ pub(crate) const JSON: &str = include_str!("../programs/externs.json");
 pub(crate) const INFO_TEXT: &str = include_str!("../programs/externs.p4info.txtpb");
 pub(crate) static EXTERNS: LazyLock<P4Info> = LazyLock::new(|| P4Info::parse(INFO_TEXT).unwrap());
 
-/// A switch that runs the program, and its primary controller.
+/// Starts a switch that runs the program, and connects its primary controller.
 pub(crate) async fn start() -> (Rig, Session) {
     Rig::running(JSON, &EXTERNS).await
 }
 
-/// A packet's fields.
+/// The fields of a packet.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Request {
     pub(crate) kind: u8,
@@ -39,10 +39,10 @@ pub(crate) struct Answer {
     pub(crate) initial: u8,
 }
 
-/// Bytes of a packet.
+/// Length of a packet in bytes.
 pub(crate) const BYTES: usize = 100;
 
-/// Sends a packet, which comes back with its answer.
+/// Sends a packet, and returns the answer in the packet that comes back.
 pub(crate) async fn ask(mut rig: Rig, request: Request) -> (Rig, Answer) {
     let mut frame = vec![request.kind, request.meter, request.key, request.flow];
     frame.extend(request.learned.to_be_bytes());
@@ -53,7 +53,7 @@ pub(crate) async fn ask(mut rig: Rig, request: Request) -> (Rig, Answer) {
     (rig, Answer { special, colour, entry_colour, chosen, hit, initial })
 }
 
-/// The id of an object by the end of its name.
+/// Returns the id of an object by the end of its name.
 pub(crate) fn id(name: &str) -> u32 {
     let info = EXTERNS.message();
     let tables = info.tables.iter().map(|one| &one.preamble);
@@ -67,13 +67,13 @@ pub(crate) fn id(name: &str) -> u32 {
     all.flatten().find(|preamble| preamble.alias == name).unwrap_or_else(|| panic!("{name}")).id
 }
 
-/// An action with arguments of one byte each.
+/// Makes an action with arguments of one byte each.
 pub(crate) fn call(action: &str, arguments: &[u8]) -> message::Action {
     let param = |(param_id, value): (u32, &u8)| message::action::Param { param_id, value: vec![*value] };
     message::Action { action_id: id(action), params: (1..).zip(arguments).map(param).collect() }
 }
 
-/// An entry of a table whose key is one byte that matches exactly.
+/// Makes an entry of a table whose key is one byte that matches exactly.
 pub(crate) fn entry(table: &str, key: u8, action: table_action::Type) -> message::TableEntry {
     let exact = FieldMatchType::Exact(Exact { value: vec![key] });
     message::TableEntry {

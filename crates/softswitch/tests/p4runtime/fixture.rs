@@ -14,16 +14,16 @@ use tributary_p4runtime::session::{Mastership, UpdateFailure};
 use tributary_p4runtime::{Code, P4Info, Session, SessionError, Target};
 use tributary_softswitch::{SoftSwitch, SwitchConfig};
 
-/// The device id of the switch under test; not the default one.
+/// The device id of the switch under test, which differs from the default.
 pub(crate) const DEVICE: u64 = 3;
-/// The port of its only link.
+/// The port of the switch's only link.
 pub(crate) const PORT: u16 = 2;
-/// Long enough for anything that happens at all, on any machine.
+/// Time limit that only a test that fails reaches, on any machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// p4c's JSON of the real program.
+/// p4c's JSON of the project's program.
 pub(crate) static JSON: LazyLock<String> = LazyLock::new(|| p4_build("tributary.json"));
-/// The P4Info of the real program.
+/// The P4Info of the project's program.
 pub(crate) static INFO: LazyLock<P4Info> =
     LazyLock::new(|| P4Info::parse(&p4_build("tributary.p4info.txtpb")).unwrap());
 
@@ -40,7 +40,7 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// A switch on which nothing runs yet.
+    /// Starts a switch that runs no program yet.
     pub(crate) async fn start() -> Self {
         let (host, port, _) = link(&LinkConfig { loss: 0.0, seed: 1, queue_frames: 64 }).unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -49,7 +49,7 @@ impl Rig {
         Self { switch, host }
     }
 
-    /// A switch that runs the real program, and its primary controller.
+    /// Starts a switch that runs the project's program, and connects its primary controller.
     pub(crate) async fn with_program() -> (Self, Session) {
         let rig = Self::start().await;
         let session = rig.connect(10).await.unwrap();
@@ -57,7 +57,8 @@ impl Rig {
         (rig, session)
     }
 
-    /// A switch that runs a program of `tests/programs`, and its primary controller.
+    /// Starts a switch that runs a program of `tests/programs`, and connects its primary
+    /// controller.
     pub(crate) async fn running(json: &str, info: &P4Info) -> (Self, Session) {
         let rig = Self::start().await;
         let session = rig.connect(10).await.unwrap();
@@ -118,12 +119,12 @@ pub(crate) async fn told(session: &Session, expected: Mastership) {
     assert!(wait.is_ok(), "not told {expected:?} but {:?}", *session.mastership().borrow());
 }
 
-/// Waits for a result that has to come.
+/// Waits for a result that must arrive in time.
 pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     timeout(PATIENCE, future).await.expect("it should have come by now")
 }
 
-/// An entry that the real program takes.
+/// Makes an entry that fits the project's program.
 pub(crate) fn admission(job: u16, port: u16) -> TableEntry {
     TableEntry::new("admission").exact("job", job).exact("ingress_port", port).action(admit(0))
 }
@@ -153,19 +154,19 @@ pub(crate) fn delete(entity: impl Into<Entity>) -> message::Update {
     entity.into().delete(&INFO).unwrap()
 }
 
-/// The entities that a query finds, by name.
+/// Returns the entities that a query finds, by name.
 pub(crate) async fn read(session: &Session, query: Query) -> Vec<Entity> {
     let found = session.read(vec![query.to_proto(&INFO).unwrap()]).await.unwrap();
     found.iter().map(|entity| Entity::from_proto(&INFO, entity).unwrap()).collect()
 }
 
-/// The entries of a table.
+/// Returns the entries of a table.
 pub(crate) async fn entries(session: &Session, table: &str) -> Vec<TableEntry> {
     let found = read(session, Query::Table(table.to_owned())).await.into_iter();
     found.map(|entity| if let Entity::Table(entry) = entity { entry } else { panic!("{entity}") }).collect()
 }
 
-/// The failed updates of a write, and their errors.
+/// Writes updates, and returns the failed ones with their errors.
 pub(crate) async fn failures(session: &Session, updates: Vec<message::Update>) -> Vec<UpdateFailure> {
     match session.write(updates).await {
         Ok(()) => Vec::new(),
@@ -174,13 +175,13 @@ pub(crate) async fn failures(session: &Session, updates: Vec<message::Update>) -
     }
 }
 
-/// An update of an entity that has no name of ours.
+/// Makes an update of an entity that the client cannot name.
 pub(crate) fn update(kind: update::Type, entity: message::entity::Entity) -> message::Update {
     let entity = message::Entity { entity: Some(entity) };
     message::Update { r#type: kind.into(), entity: Some(entity) }
 }
 
-/// The entities that a pattern covers.
+/// Returns the entities that a pattern covers.
 pub(crate) async fn read_raw(
     session: &Session,
     pattern: message::entity::Entity,
@@ -190,7 +191,7 @@ pub(crate) async fn read_raw(
     found.into_iter().map(|entity| entity.entity.unwrap()).collect()
 }
 
-/// The code of the only update of a write.
+/// Writes one update, and returns its code.
 pub(crate) async fn code(session: &Session, update: message::Update) -> Code {
     failures(session, vec![update]).await.first().map_or(Code::Ok, |failure| failure.code)
 }

@@ -16,7 +16,7 @@ fn entity(kind: Type) -> message::Entity {
     message::Entity { entity: Some(Kind::PacketReplicationEngineEntry(entry)) }
 }
 
-/// A group that only a client without checks would send.
+/// Makes an update of a group that only a client without checks would send.
 fn unchecked(id: u32, replicas: &[(PortKind, u32)]) -> message::Update {
     let replicas = replicas.iter().map(|(port, instance)| message::Replica {
         port_kind: Some(port.clone()),
@@ -55,7 +55,7 @@ async fn a_group_is_inserted_read_modified_and_deleted() {
     assert_eq!(session.read(vec![pattern]).await.unwrap_err().code(), Some(Code::NotFound));
 }
 
-/// The same group as a controller would have it.
+/// Makes the entity of a group.
 fn raw(group: message::MulticastGroupEntry) -> Kind {
     let r#type = Some(Type::MulticastGroupEntry(group));
     Kind::PacketReplicationEngineEntry(message::PacketReplicationEngineEntry { r#type })
@@ -96,7 +96,7 @@ async fn a_replica_whose_port_is_down_is_replaced_by_its_best_backup() {
     let group = message::MulticastGroupEntry {
         multicast_group_id: 9,
         replicas: vec![
-            // No link is at ports 70 to 73.
+            // The ports 70 to 73 have no link.
             replica(70, 1, vec![backup(71, 2), backup(live, 3)]),
             replica(72, 4, vec![backup(73, 5)]),
             replica(live, 6, vec![backup(73, 7)]),
@@ -108,7 +108,7 @@ async fn a_replica_whose_port_is_down_is_replaced_by_its_best_backup() {
     let pattern = raw(message::MulticastGroupEntry::default());
     assert_eq!(read_raw(&session, pattern).await, [raw(group.clone())]);
     let mut rig = rig;
-    // CLONE_AND_FLOOD
+    // The byte 7 is the order CLONE_AND_FLOOD.
     rig.send(&[&[7][..], &[0; 59]].concat());
     let mut instances = Vec::new();
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! Value sets, and entries that come with the program, with `programs/externs.p4`.
+//! Value sets, and entries that are part of the program, with `programs/externs.p4`.
 
 use tributary_p4runtime::Code;
 use tributary_p4runtime::p4::v1::entity::Entity;

@@ -1,6 +1,5 @@
-//! The P4Runtime server as a controller sees it: the real client session against the real server, which
-//! controls the real switch with the real program.
-// A helper that panics fails its test, as it should.
+//! Tests of the P4Runtime server with the real client session, switch and program.
+// A helper function that panics fails its test, as intended.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod arbitration;

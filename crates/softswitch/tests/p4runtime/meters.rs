@@ -10,7 +10,7 @@ use tributary_p4runtime::p4::v1::{self as message, MeterConfig, MeterEntry};
 use crate::externs::{Answer, BYTES, Request, ask, call, entry, id, start, table};
 use crate::fixture::{code, read_raw, update};
 
-/// Configures `green` green packets, then `yellow` yellow packets, then only red packets.
+/// Returns rates for `green` green packets, then `yellow` yellow packets, then only red packets.
 fn rates(green: i64, yellow: i64) -> MeterConfig {
     MeterConfig { cir: 0, cburst: green, pir: 0, pburst: green + yellow, eburst: 0 }
 }
@@ -36,7 +36,7 @@ async fn packets_go_from_green_to_yellow_to_red() {
         colours.push(answer.colour);
     }
     assert_eq!(colours, [0, 0, 1, 2, 2]);
-    // Other cells, and cells behind the end, are green.
+    // Other cells, and cells behind the end, mark packets green.
     let (rig, other) = ask(rig, request(2)).await;
     let (rig, beyond) = ask(rig, request(200)).await;
     assert_eq!((other.colour, beyond.colour), (0, 0));
@@ -61,7 +61,7 @@ async fn packets_are_counted_by_colour() {
     let asking = MeterEntry { counter_data: colours(0, 0, 0), ..cell(Some(1), None) };
     let expected = MeterEntry { counter_data: colours(2, 1, 2), ..cell(Some(1), Some(rates(2, 1))) };
     assert_eq!(read_raw(&session, meter(&asking)).await, [meter(&expected)]);
-    // They stay when the rates change, and are cleared when an update names them.
+    // The counts by colour stay when the rates change, and are cleared when an update names them.
     session.write(vec![update(Update::Modify, meter(&cell(Some(1), None)))]).await.unwrap();
     let kept = MeterEntry { config: None, ..expected };
     assert_eq!(read_raw(&session, meter(&asking)).await, [meter(&kept)]);
@@ -69,7 +69,8 @@ async fn packets_are_counted_by_colour() {
     assert_eq!(read_raw(&session, meter(&asking)).await, [meter(&asking)]);
 }
 
-/// The kinds that the P4Info names; p4c has no annotation for them yet.
+/// Tests meters with a single rate. The P4Info names their kind, because p4c has no annotation for
+/// it yet.
 #[tokio::test]
 async fn meters_with_a_single_rate_are_marked_by_it() {
     use crate::control::{Request, ask, id, start_with};
@@ -156,7 +157,7 @@ async fn meters_that_can_not_be_are_refused() {
 async fn the_meter_of_an_entry_comes_and_goes_with_its_updates() {
     let (rig, session) = start().await;
     let plain = entry("metered", 7, Action(call("mark", &[])));
-    // Bytes: one packet is green, the next yellow, then all are red.
+    // The tokens are bytes: one packet is green, the next yellow, then all are red.
     let config = rates(BYTES as i64, BYTES as i64);
     let metered = message::TableEntry { meter_config: Some(config), ..plain.clone() };
     session.write(vec![update(Update::Insert, table(&metered))]).await.unwrap();
@@ -167,7 +168,7 @@ async fn the_meter_of_an_entry_comes_and_goes_with_its_updates() {
     let answer = |entry_colour| Answer { hit: 1, entry_colour, ..Answer::default() };
     assert_eq!([first, second, third], [0, 1, 2].map(answer));
 
-    // Shown where the pattern requests it.
+    // A read returns the rates only if the pattern requests them.
     assert_eq!(read_raw(&session, table(&plain)).await, [table(&plain)]);
     let asking = message::TableEntry { meter_config: Some(MeterConfig::default()), ..plain.clone() };
     assert_eq!(read_raw(&session, table(&asking)).await, [table(&metered)]);
@@ -177,7 +178,7 @@ async fn the_meter_of_an_entry_comes_and_goes_with_its_updates() {
     };
     assert_eq!(read_raw(&session, direct(None)).await, [direct(Some(config))]);
 
-    // Changed by itself, and taken away by an update of the entry that does not name it.
+    // The rates can be changed separately. An update of the entry without rates removes them.
     let wider = rates(1000, 0);
     session.write(vec![update(Update::Modify, direct(Some(wider)))]).await.unwrap();
     let (rig, green) = ask(rig, request).await;

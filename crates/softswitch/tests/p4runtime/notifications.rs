@@ -26,7 +26,7 @@ struct Stream {
     responses: Streaming<message::StreamMessageResponse>,
 }
 
-/// Higher than that of the session that has set the program.
+/// An election id above that of the session that has set the program.
 const ELECTION_ID: message::Uint128 = message::Uint128 { high: 1, low: 0 };
 
 impl Stream {
@@ -51,14 +51,15 @@ impl Stream {
         }
     }
 
-    /// Acknowledges a list, and waits until that has been heard.
+    /// Acknowledges a list, and waits until the switch has processed the acknowledgement.
     async fn acknowledge(&mut self, list: &message::DigestList) {
         let ack = message::DigestListAck { digest_id: list.digest_id, list_id: list.list_id };
         self.send(Request::DigestAck(ack)).await;
         self.claim().await;
     }
 
-    /// Claims to be primary. The answer comes when everything before it has been heard.
+    /// Sends an arbitration request. The answer comes after the switch has processed all earlier
+    /// messages.
     async fn claim(&mut self) {
         let claim = message::MasterArbitrationUpdate {
             device_id: DEVICE,
@@ -83,7 +84,7 @@ fn learns(flow: u8, learned: u32) -> externs::Request {
     externs::Request { flow, learned, ..externs::Request::default() }
 }
 
-/// A digest's message as P4Runtime has it.
+/// Returns a digest's message in P4Runtime's form.
 fn message(flow: u8, learned: u32) -> P4Data {
     let bits = |number: u128| Data::Bitstring(tributary_p4runtime::canonical::encode(number));
     let members = [bits(flow.into()), bits(learned.into()), Data::Bool(flow.is_multiple_of(2))];
@@ -91,7 +92,7 @@ fn message(flow: u8, learned: u32) -> P4Data {
     P4Data { data: Some(Data::Struct(P4StructLike { members })) }
 }
 
-/// Long enough that only the size closes a list, and only an acknowledgement forgets it.
+/// A timeout that no test reaches. Only its size closes a list, and only an acknowledgement removes it.
 const NEVER: i64 = i64::MAX / 4;
 
 #[tokio::test]
@@ -107,7 +108,7 @@ async fn a_digest_is_told_once_until_it_is_acknowledged() {
     assert_eq!((list.digest_id, list.list_id), (id("learned_t"), 1));
     assert_eq!(list.data, [message(1, 100), message(2, 0xffff_ffff)]);
     assert!(list.timestamp > 0);
-    // Known messages are not sent again; only new ones fill the next list.
+    // The switch does not send known messages again, so only new messages fill the next list.
     let (rig, _) = ask(rig, learns(1, 100)).await;
     let (rig, _) = ask(rig, learns(3, 3)).await;
     let (rig, _) = ask(rig, learns(4, 4)).await;
@@ -153,7 +154,7 @@ async fn a_digests_configuration_is_inserted_read_modified_and_deleted() {
     assert!(read_raw(&session, every).await.is_empty());
 }
 
-/// An entry that matches a key in a table with timeouts.
+/// Makes an entry that matches a key in a table with timeouts.
 fn timed(key: u8, idle_timeout_ns: i64) -> message::TableEntry {
     let ternary = FieldMatchType::Ternary(Ternary { value: vec![key], mask: vec![0xff] });
     message::TableEntry {

@@ -8,7 +8,7 @@ use tributary_p4runtime::session::Notification;
 
 use crate::fixture::{INFO, PORT, Rig, insert, receive, soon};
 
-/// A frame to this address that is not of our protocol.
+/// Makes a frame to this address that does not belong to the project's protocol.
 fn frame(dst: [u8; 6]) -> Vec<u8> {
     let mut frame = dst.to_vec();
     frame.extend([2, 0, 0, 0, 0, 1, 0x88, 0xb5]);

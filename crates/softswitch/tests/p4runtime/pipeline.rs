@@ -28,7 +28,7 @@ async fn refusal(session: &Session, json: &[u8], p4info: &P4Info) -> String {
     error.to_string()
 }
 
-/// The real P4Info after a change.
+/// Returns the P4Info of the project's program after a change.
 fn changed(change: impl FnOnce(&mut tributary_p4runtime::p4::config::v1::P4Info)) -> P4Info {
     let mut message = INFO.message().clone();
     change(&mut message);
@@ -93,7 +93,7 @@ async fn a_config_without_parts_or_without_an_action_is_refused() {
     assert_eq!(refused(Action::Commit, None).await, Some(Code::NotFound));
 }
 
-/// Writes something into every kind of memory that a controller can write.
+/// Writes an entity of every kind that a controller can write.
 async fn fill(session: &Session) {
     let counter = CounterCell { packets: 5, ..CounterCell::zero("job_received", 2) };
     let group = MulticastGroup::to_ports(6, [1, 2]);
@@ -185,7 +185,7 @@ async fn requests_for_another_device_are_not_found() {
     }
 }
 
-/// Errors of a session name its switch.
+/// Checks that the errors of a session name its switch.
 #[tokio::test]
 async fn errors_name_the_switch() {
     let rig = Rig::start().await;

@@ -35,7 +35,7 @@ fn group(group_id: u32, max_size: i32, members: &[(u32, i32, Option<u8>)]) -> En
     })
 }
 
-/// The hash of one byte that selectors with crc16 have.
+/// Returns the hash of one byte by the selectors with crc16.
 fn crc16(byte: u8) -> usize {
     let bits = (0..8).fold(u32::from(byte), |crc, _| if crc & 1 == 1 { crc >> 1 ^ 0xa001 } else { crc >> 1 });
     bits as usize
@@ -114,7 +114,7 @@ async fn members_and_entries_that_can_not_be_are_refused() {
 async fn a_group_spreads_flows_as_the_hash_says_and_leaves_out_dead_ports() {
     let (rig, session) = start().await;
     let insert = |entity| update(Update::Insert, entity);
-    // Members have the places in which they came, whatever their ids.
+    // Members are placed in the order of their insertion, whatever their ids.
     let members = [(30, 3), (10, 1), (20, 2)];
     session.write(members.map(|(id, value)| insert(member("spreader", id, value))).into()).await.unwrap();
     let live = Some(PORT as u8);
@@ -171,7 +171,9 @@ async fn ports_to_watch_are_read_as_they_were_written_and_have_to_be_ports() {
     }
 }
 
-/// With `@selector_size_semantics`, which p4c does not support yet, sizes are numbers of members.
+/// Tests sizes that are numbers of members, which need the annotation `@selector_size_semantics`.
+///
+/// p4c does not support the annotation yet.
 #[tokio::test]
 async fn sizes_may_be_of_members_whatever_they_weigh() {
     let info = crate::externs::INFO_TEXT
@@ -207,7 +209,7 @@ async fn groups_that_can_not_be_are_refused() {
     ] {
         assert_eq!(code(&session, insert(bad.clone())).await, expected, "{bad:?}");
     }
-    // Twelve are all that the selector has room for.
+    // Twelve members fill the selector.
     session
         .write(vec![insert(group(1, 6, &[(1, 6, None)])), insert(group(2, 6, &[(2, 5, None)]))])
         .await

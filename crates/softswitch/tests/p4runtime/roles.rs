@@ -1,4 +1,4 @@
-//! Roles: each has its own primary.
+//! Roles, each of which has its own primary.
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -46,7 +46,7 @@ impl Controller {
         }
     }
 
-    /// The status and the role of the next message.
+    /// Returns the status and the role of the next message.
     async fn verdict(&mut self) -> (i32, Option<Role>) {
         let update = self.told().await.unwrap();
         (update.status.unwrap().code, update.role)

@@ -1,4 +1,4 @@
-//! Starting and stopping.
+//! Tests the start and the stop of a switch.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ async fn an_address_that_is_taken_is_named() {
 
 #[tokio::test]
 async fn an_address_that_is_not_ours_is_named() {
-    // An address of TEST-NET-1, which no host has.
+    // This is an address of TEST-NET-1, which no host has.
     let address = SocketAddr::from(([192, 0, 2, 1], 9559));
     let error = SoftSwitch::start(SwitchConfig::new("s2", address, Vec::new())).await.unwrap_err();
     assert!(error.to_string().contains("192.0.2.1:9559"), "{error}");

@@ -12,7 +12,7 @@ use crate::fixture::{
     INFO, Rig, admission, admit, code, delete, entries, failures, guard, insert, modify, read,
 };
 
-/// An update whose table entry was changed behind the client's checks.
+/// Makes an update with a table entry that the client's checks would refuse.
 fn tampered(mut update: message::Update, change: impl FnOnce(&mut message::TableEntry)) -> message::Update {
     let Some(Kind::TableEntry(entry)) = update.entity.as_mut().and_then(|entity| entity.entity.as_mut())
     else {
@@ -215,7 +215,7 @@ async fn objects_that_the_program_has_not_got_can_not_be_written() {
 #[tokio::test]
 async fn kinds_that_this_switch_has_not_got_are_refused_by_name() {
     let (_rig, session) = Rig::with_program().await;
-    // A read of all externs covers nothing.
+    // A read of all externs returns nothing.
     let all = message::Entity { entity: Some(Kind::ExternEntry(message::ExternEntry::default())) };
     assert!(session.read(vec![all]).await.unwrap().is_empty());
     let one = message::ExternEntry { extern_type_id: 0x81, ..Default::default() };

@@ -1,5 +1,4 @@
-//! Values that controllers see otherwise than packets carry them, wide value sets, and objects that
-//! only the P4Info has.
+//! Translated values, wide value sets, and objects that only the P4Info has.
 
 use tributary_p4runtime::Code;
 use tributary_p4runtime::p4::v1::entity::Entity;
@@ -11,7 +10,7 @@ use tributary_p4runtime::session::Notification;
 use crate::control::{Request, ask, call, exact, id, optional, start, start_with, table};
 use crate::fixture::{code, read_raw, receive, soon, update};
 
-/// An entry for packets of port 2 and this flow.
+/// Makes an entry for packets of port 2 and this flow.
 fn forward(flow: &[u8], action: Option<message::TableAction>) -> TableEntry {
     TableEntry {
         table_id: id("forward"),
@@ -120,7 +119,7 @@ async fn a_value_set_of_wide_fields_is_compared_as_a_whole() {
 
 #[tokio::test]
 async fn a_table_that_the_compiler_left_out_is_empty_and_takes_no_entries() {
-    // The compiler would have written this in front of the other tables.
+    // The compiler would have written this table in front of the other tables.
     let first = "tables {\n  preamble {\n    id: 49720512\n";
     let other = r#"tables {
           preamble { id: 0x02000077 name: "ControlIngress.left_out" alias: "left_out" }

@@ -1,5 +1,6 @@
-//! The same packets through the program for Tofino and through v1model's: the same frames leave by the
-//! same ports, and the counters agree.
+//! Sends the same packets through the program for Tofino and the program for v1model.
+//!
+//! The same frames must leave by the same ports, and the counters must be equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -22,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The frames that left for each incoming packet, with their ports, sorted.
 pub(crate) type Left = Vec<Vec<(u16, Vec<u8>)>>;
-/// Packets by counter and index.
+/// The number of packets by counter and index.
 pub(crate) type Counted = BTreeMap<(String, u64), u64>;
 
 fn process(switch: &mut Switch, packets: &[(u16, Vec<u8>)]) -> Left {
@@ -37,7 +38,7 @@ fn process(switch: &mut Switch, packets: &[(u16, Vec<u8>)]) -> Left {
     packets.iter().map(&mut left).collect()
 }
 
-/// Packets for both programs.
+/// Returns packets for both programs.
 pub(crate) fn packets(count: usize) -> Vec<(u16, Vec<u8>)> {
     Traffic::new(16, SliceWidth::NARROWEST).take(count).collect()
 }

@@ -1,7 +1,9 @@
-//! Plants bugs in the program for Tofino, to see that the comparison with v1model's program finds them.
+//! Plants bugs in the program for Tofino, and checks that the comparison with v1model's program
+//! finds them.
 //!
-//! Takes minutes: run `cargo test -p tributary-softswitch --test tna -- --ignored` after a change of `p4/tna` or of the
-//! comparison. Needs `p4c-bm2-ss` and `make`; without them it says so and passes.
+//! The test takes minutes: run `cargo test -p tributary-softswitch --test tna -- --ignored` after a
+//! change of `p4/tna` or of the comparison. It needs `p4c-bm2-ss` and `make`; without them it
+//! reports this and passes.
 
 use std::fs;
 use std::path::Path;
@@ -11,12 +13,12 @@ use super::against_v1model::{packets, run};
 use crate::support::{FILES, program_in};
 
 const COMPILER: &str = "p4c-bm2-ss";
-/// Enough packets for the rarest bug to show.
+/// Number of packets, which is enough to detect the rarest bug.
 const PACKETS: usize = 20_000;
 
 /// A file of `p4/tna`, a text that occurs in it once, and the replacement.
 const BUGS: [(&str, &str, &str); 26] = [
-    // The slot's owner, and the slice that it holds.
+    // The owner of the slot, and the slice that the slot holds.
     (
         "slot.p4",
         "            result = 1;\n        }\n        value = hdr.ina.job;",
@@ -30,7 +32,7 @@ const BUGS: [(&str, &str, &str); 26] = [
         "value.children = value.children | meta.bridge.operand;",
         "value.children = meta.bridge.operand;",
     ),
-    // The release, in each of the three registers that have to stay in step.
+    // The release of the slot, in each of the three registers that must agree.
     ("slot.p4", "            value.seq = meta.bridge.operand;\n", ""),
     (
         "slot.p4",
@@ -58,7 +60,7 @@ const BUGS: [(&str, &str, &str); 26] = [
     ("values.p4", "(VALUES_ADD, 1): do_maximum_values_##lane()", "(VALUES_ADD, 1): do_add_values_##lane()"),
     ("values.p4", "[31:31] = 0", "[30:30] = 0"),
     ("values.p4", "            VALUES_LOAD: do_load_##part(); \\\n", ""),
-    // What becomes of the packet.
+    // The outcome for the packet.
     (
         "outcome.p4",
         "meta.values == VALUES_KEEP || (hdr.ina.flags & FLAG_RETRANSMIT) != 0",
@@ -75,7 +77,7 @@ const BUGS: [(&str, &str, &str); 26] = [
         "(hdr.ina.kind == KIND_RESULT || (hdr.ina.flags & FLAG_PROBE) == 0)",
         "(hdr.ina.flags & FLAG_PROBE) == 0",
     ),
-    // Who is admitted.
+    // The admission of senders.
     ("admission.p4", "true, 1, 1, _, _, 0, 0): hold();", "true, 1, 1, _, _, _, 0): hold();"),
     ("admission.p4", "true, 1, 1, _, RANK_ALL, _, 0): hold();", "true, 1, 1, _, RANK_ALL, _, _): hold();"),
     ("admission.p4", "(0 &&& 0xfe, _, _, _, _, true,", "(0, _, _, _, _, true,"),

@@ -20,7 +20,7 @@ fn good() -> Sent {
     Sent::gradient(0, 2, SEQ, values(1))
 }
 
-/// Sets the IPv4 checksum, computed here in the obvious way.
+/// Sets the IPv4 checksum, which is computed here in the simplest way.
 fn fix_checksum(frame: &mut [u8]) {
     frame[ETHERNET + 10..ETHERNET + 12].fill(0);
     let words = frame[ETHERNET..ETHERNET + IPV4].as_chunks::<2>().0;
@@ -31,7 +31,7 @@ fn fix_checksum(frame: &mut [u8]) {
     frame[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
 }
 
-/// Checks that the frame is dropped before the slot sees it: the counter is the only trace.
+/// Checks that the switch drops the frame before the slot is read. The counter is the only effect.
 #[track_caller]
 fn is_rejected(rig: &mut Rig, port: u16, frame: &[u8], by_job: bool) {
     let before = (rig.port_rejected(port), rig.job("job_rejected"));
@@ -69,7 +69,7 @@ fn a_child_can_speak_only_for_itself() {
         sent.hops[0].child = child;
         is_rejected(&mut rig, 1, &sent.frame(), true);
     }
-    // More than a bitmap holds; no sender of ours can write it.
+    // The number of children exceeds a bitmap, so no sender of this project can write it.
     let mut frame = good().frame();
     frame[INA + INA_HEADER_BYTES + 4] = 0x80 | 64;
     is_rejected(&mut rig, 1, &frame, true);
@@ -93,7 +93,7 @@ fn a_worker_by_itself_at_a_port_can_send_as_its_own_rank_only() {
     }
     rig.send(6, &good().frame());
     assert_eq!(rig.job("job_contributed"), 1);
-    // If the host is the job's server, too, its results may be for any rank.
+    // If the host is also the job's server, its results may have any rank.
     let mut result = Sent::result(SEQ, UP);
     result.header.rank = Rank::new(own.get() + 1);
     assert_eq!(rig.send(6, &result.frame()).len(), 1);
@@ -115,7 +115,7 @@ fn kinds_come_in_only_where_they_may() {
     let mut rig = Rig::aggregating(2);
     is_rejected(&mut rig, 1, &Sent::result(SEQ, 2).frame(), true);
     is_rejected(&mut rig, UP, &good().frame(), true);
-    // Both kinds of packet at one port.
+    // The entry admits both kinds of packet at one port.
     let (base, window, job_index, fan_in) = (BASE, WINDOW, JOB_INDEX, 2);
     let kinds = GRADIENT | RESULT;
     rig.admit(Admit {
@@ -138,7 +138,8 @@ fn address(number: u8) -> Address {
     (MacAddr::new(2, 0, 0, 0, 1, number), Ipv4Addr::new(10, 0, 1, number))
 }
 
-/// A switch whose port 1 leads to two children and the server, distinguished by their addresses.
+/// Makes a switch whose port 1 leads to two children and the server, distinguished by their
+/// addresses.
 fn shared() -> Rig {
     let mut rig = Rig::new();
     rig.admit_by_sender(JOB, 1);
@@ -188,7 +189,7 @@ fn behind_a_shared_port_who_is_no_sender_is_rejected_there() {
             is_rejected(&mut rig, 1, &sent.frame_from(from), false);
         }
     }
-    // A sender at another port, and one in another job.
+    // The entries admit a sender at another port, and a sender in another job.
     rig.admit_by_sender(JOB, 2);
     is_rejected(&mut rig, 2, &good().frame_from(address(0)), false);
     rig.admit_by_sender(JOB + 1, 1);
@@ -206,7 +207,7 @@ fn a_packet_leaves_only_where_its_job_may() {
         sent.hops[0].egress_port = port;
         is_rejected(&mut rig, 1, &sent.frame(), true);
     }
-    // A multicast result of a job that has no group here.
+    // The frame is a multicast result of a job that has no group here.
     let mut result = Sent::result(SEQ, 0);
     result.hops.clear();
     is_rejected(&mut rig, UP, &result.frame(), true);
@@ -251,7 +252,7 @@ fn a_probe_that_claims_values_is_rejected_whether_it_has_them_or_not() {
     probe.values = None;
     let mut without = probe.frame();
     without[INA + 7] = with[INA + 7];
-    // Such a frame ends before its values do.
+    // The frame ends before its values do.
     is_rejected(&mut rig, 1, &without, false);
 }
 
@@ -295,15 +296,17 @@ fn what_could_hide_a_packet_is_rejected_at_the_port() {
     }
 }
 
-/// `frame` behind VLAN tags of these types, the outermost first, all of one VLAN.
+/// Puts VLAN tags of these types, the outermost first, in front of `frame`. All have one VLAN id.
 fn tagged(frame: &[u8], types: &[u16], vlan: u16) -> Vec<u8> {
     let tags: Vec<u8> =
         types.iter().flat_map(|tag| [tag.to_be_bytes(), vlan.to_be_bytes()].concat()).collect();
     [&frame[..12], &tags, &frame[12..]].concat()
 }
 
-/// Stacks of one to three tags, 802.1Q and 802.1ad and their predecessors' types, each in a VLAN and
-/// with a priority only.
+/// Returns the frame behind every stack of one to three VLAN tags.
+///
+/// The tags have the types of 802.1Q, 802.1ad and their predecessors, each in a VLAN and with a
+/// priority only.
 fn every_tagging(frame: &[u8]) -> Vec<Vec<u8>> {
     const TYPES: [u16; 5] = [0x8100, 0x88a8, 0x9100, 0x9200, 0x9300];
     let one = TYPES.map(|outer| vec![outer]);
@@ -319,7 +322,7 @@ fn what_has_a_vlan_tag_is_rejected_at_the_port_whatever_is_behind_it() {
     let arp = [&gradient[..12], &[0x08, 0x06], &[0; 46]].concat();
     let nothing = gradient[..12].to_vec();
     let mut rig = Rig::aggregating(2);
-    // The port of a plain frame.
+    // The entry sends a plain frame to this port.
     rig.insert("mac_forward", &[0x0200_0000_0002], "forward", &[4]);
     for behind in [gradient, result, arp, nothing] {
         for frame in every_tagging(&behind) {

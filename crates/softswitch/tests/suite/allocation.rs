@@ -1,4 +1,4 @@
-//! Processing a packet allocates no memory.
+//! Checks that processing a packet allocates no memory.
 
 use std::sync::Arc;
 
@@ -10,8 +10,10 @@ use tributary_softswitch::{Outputs, Switch};
 
 use crate::support::{JOB, Rig, Sent, UP, values};
 
-/// Every kind of packet: consumed, completing, stale, retransmitted, results for one and for all,
-/// rejected, plain, for the controller.
+/// Returns packets of every kind.
+///
+/// They are consumed, complete a sum, are stale, retransmitted, results for one and for all,
+/// rejected, plain, or go to the controller.
 fn packets() -> Vec<(u16, Vec<u8>)> {
     let mut packets = Vec::new();
     for seq in 100..120 {
@@ -52,8 +54,8 @@ fn packets_allocate_nothing_once_the_outputs_have_their_size() {
     assert!(left > packets.len());
 }
 
-/// Sends the frames into a switch again and again until none of them is on its way.
-/// Returns how many frames left.
+/// Sends the frames into a switch several times, until none of them waits in the switch.
+/// Returns the number of frames that left.
 fn run(switch: &mut Switch, outputs: &mut Outputs, frames: &[Vec<u8>]) -> usize {
     let mut left = 0;
     for frame in frames {
@@ -67,10 +69,10 @@ fn run(switch: &mut Switch, outputs: &mut Outputs, frames: &[Vec<u8>]) -> usize 
     left
 }
 
-/// Rounds until each waiting packet's buffers have held the largest packet.
+/// Number of rounds after which the buffers of each waiting packet have held the largest packet.
 const ROUNDS: usize = 50;
 
-/// Asserts that the frames allocate nothing once buffers have their sizes.
+/// Asserts that the frames allocate nothing once the buffers have their sizes.
 fn assert_nothing_is_allocated(switch: &mut Switch, frames: &[Vec<u8>]) {
     let mut outputs = Outputs::new();
     let first = run(switch, &mut outputs, frames);
@@ -89,7 +91,7 @@ fn clones_and_packets_that_begin_again_allocate_nothing() {
     let replicas = vec![Replica { port: 20, instance: 1 }, Replica { port: 21, instance: 2 }];
     switch.insert_session(&CloneSession { id: 5, replicas: replicas.clone(), ..Default::default() }).unwrap();
     switch.insert_group(&MulticastGroup { id: 9, replicas, ..Default::default() }).unwrap();
-    // All that ingress and egress can be ordered to do, three times over, each with session 5.
+    // The frames carry all orders for ingress and egress, three rounds, and session 5.
     let orders = (0..=8).flat_map(|ingress| [0, 1, 3, 6].map(|egress| vec![ingress, egress, 3, 5, 0, 0]));
     let frames: Vec<Vec<u8>> = orders
         .map(|mut frame| {
@@ -127,7 +129,8 @@ fn meters_digests_and_value_sets_allocate_nothing() {
         let mark = ActionCall { action_id: id("mark"), params: Vec::new() };
         switch.insert(&TableEntry::new(key, mark)).unwrap();
     }
-    // Kinds, meters, keys, flows and learned values; the switch sends each digest once.
+    // The bytes are kinds, meters, keys, flows and learned values; the switch sends each digest
+    // once.
     let frames: Vec<Vec<u8>> = (0..64)
         .map(|number: u8| {
             let mut frame = vec![number % 4, number % 5, number % 6, number % 3, 0, 0, 0, number % 7];

@@ -1,5 +1,6 @@
-//! Constructs beyond our own program, tested with `programs/constructs.p4` as p4c compiled it.
-//! The results that P4 defines are computed here a second time.
+//! Constructs that the project's program does not use, with `programs/constructs.p4` as p4c
+//! compiled it.
+//! The tests compute the results that P4 defines a second time.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,7 +12,7 @@ use tributary_softswitch::control::{
 use tributary_softswitch::{ControlError, Outputs, Pipeline, Switch};
 
 const MASK_96: u128 = (1 << 96) - 1;
-/// An address, and a prefix of it.
+/// An IPv6 address, of which the tests also use prefixes.
 const ADDRESS: u128 = 0x2001_0db8_0000_0000_0000_0000_0000_0042;
 
 /// The fields of a request packet.
@@ -25,7 +26,7 @@ struct Request {
     w: u128,
     x: u128,
     address: u128,
-    /// The bytes behind the header.
+    /// The bytes behind the request's header.
     rest: Vec<u8>,
 }
 
@@ -87,7 +88,7 @@ impl Rig {
         Self { switch: Switch::new(PIPELINE.clone()), outputs: Outputs::new() }
     }
 
-    /// Sends a request in at port 3; the answer leaves at port 4.
+    /// Sends a request to port 3, and returns the answer that leaves by port 4.
     fn ask(&mut self, request: &Request) -> Answer {
         self.outputs.clear();
         self.switch.process(3, &request.frame(), &mut self.outputs);
@@ -133,7 +134,7 @@ impl Rig {
     }
 }
 
-/// A value as a canonical byte string.
+/// Returns a value as a canonical byte string.
 fn bytes(value: u128) -> Vec<u8> {
     tributary_p4runtime::canonical::encode(value)
 }
@@ -150,7 +151,7 @@ fn prefix(value: u128, prefix_len: u32) -> Option<KeyMatch> {
     Some(KeyMatch::Lpm { value: bytes(value), prefix_len })
 }
 
-/// Numbers, the ends of the range among them.
+/// Generates numbers, which include the ends of the range.
 fn word() -> impl Strategy<Value = u16> {
     prop_oneof![any::<u16>(), Just(0), Just(1), Just(0x7fff), Just(0x8000), Just(0xffff)]
 }
@@ -233,11 +234,11 @@ fn registers_keep_what_was_written_and_have_an_end() {
     assert_eq!(ask(3, MASK_96), (0, 0));
     assert_eq!(ask(1, 78), (77, 3));
     assert_eq!(ask(3, 0), (MASK_96, 3));
-    // 5 bits wrap around.
+    // A sum in 5 bits wraps around.
     for n in 2..20 {
         assert_eq!(ask(1, 0).1, (n * 3 % 32) as u8);
     }
-    // Behind the end there is nothing to read or write.
+    // A cell behind the end cannot be read or written.
     assert_eq!(ask(4, 5), (0, 0));
     assert_eq!(ask(0xffff, 5), (0, 0));
     assert_eq!(ask(4, 5), (0, 0));
@@ -246,7 +247,8 @@ fn registers_keep_what_was_written_and_have_an_end() {
 #[test]
 fn stacks_are_parsed_pushed_popped_and_copied() {
     let mut rig = Rig::new();
-    // Three items, the last of which is marked as such; two bytes that the parser skips; payload.
+    // The bytes are three items, the last of which is marked as last; two bytes that the parser
+    // skips; and payload.
     let rest = vec![0x81, 0x82, 0x03, 0xaa, 0xbb, 0x11, 0x22];
     let mut ask = |test| rig.ask(&Request { test, flags: 0x80, rest: rest.clone(), ..Request::default() });
     assert_eq!(ask(0).rest, [0x81, 0x82, 0x03, 0x11, 0x22]);
@@ -315,7 +317,7 @@ fn the_highest_priority_wins() {
     assert_eq!(ask(0x21, 0), 0, "a miss does nothing");
     rig.switch.delete(&better.key).unwrap();
     assert_eq!(rig.ask(&Request { test: 11, a: 0x12, address: ADDRESS, ..Request::default() }).r0, 1);
-    // The same match with another priority is another entry.
+    // An equal match with another priority is another entry.
     rig.insert("ternaries", &[ternary(0x10, 0xf0), None], 11, "answer", &[4]);
     assert_eq!(rig.ask(&Request { test: 11, a: 0x12, ..Request::default() }).r0, 4);
 }

@@ -1,4 +1,4 @@
-//! Tables, counters and groups of the real program, as a controller uses them.
+//! A controller's operations on the tables, counters and groups of the project's program.
 
 use tributary_softswitch::ControlError;
 use tributary_softswitch::control::{
@@ -198,7 +198,7 @@ fn a_refused_change_changes_nothing() {
     assert_eq!(out[0].0, UP);
 }
 
-/// The action of an entry.
+/// Returns the action of an entry.
 fn call(entry: &mut TableEntry) -> &mut ActionCall {
     match &mut entry.action {
         EntryAction::Call(call) => call,

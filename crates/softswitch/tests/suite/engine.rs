@@ -1,4 +1,4 @@
-//! A running switch: frames through real links while a control plane works on it.
+//! A running switch, which forwards frames of real links while a control plane changes it.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use tributary_softswitch::{ControlError, SwitchError};
 use crate::support::{Rig, pipeline};
 
 const CPU_PORT: u16 = 510;
-/// Much longer than anything here takes: a test that waits for it has failed.
+/// Much longer than any test here takes, so a test that waits for this time has failed.
 const LONG: Duration = Duration::from_secs(120);
 
 /// The far end of a link.
@@ -39,7 +39,7 @@ impl Host {
     }
 }
 
-/// A link: its switch end as a numbered port, and a host.
+/// Makes a link. Returns its switch end as a numbered port, and the host at its other end.
 fn cable(number: u16) -> ((u16, Box<dyn FramePort>), Host) {
     let (near, mut port, _) = link(&LinkConfig { loss: 0.0, seed: 0, queue_frames: 512 }).unwrap();
     let poll = Poll::new().unwrap();
@@ -47,21 +47,21 @@ fn cable(number: u16) -> ((u16, Box<dyn FramePort>), Host) {
     ((number, Box::new(near)), Host { port, poll })
 }
 
-/// A switch with hosts at the ports 1 to 3.
+/// Starts a switch with hosts at the ports 1 to 3.
 fn start() -> (Engine, PacketIns, [Host; 3]) {
     let (ports, hosts): (Vec<_>, Vec<_>) = (1..=3).map(cable).unzip();
     let (engine, packet_ins) = Engine::start("test", ports, CPU_PORT).unwrap();
     (engine, packet_ins, hosts.try_into().ok().unwrap())
 }
 
-/// A frame to the address whose last byte is `to`.
+/// Makes a frame to the address whose last byte is `to`.
 fn frame(to: u8, payload: u8) -> Vec<u8> {
     let mut frame = vec![0; 60];
     (frame[5], frame[12], frame[20]) = (to, 0x12, payload);
     frame
 }
 
-/// Forwards frames for an address to a port, or runs another action on them.
+/// Makes the switch forward frames for an address to a port, or run another action on them.
 async fn forward(control: &Control, to: u8, action: &str, arguments: &[u64]) {
     let entry = Rig::new().entry("mac_forward", &[to.into()], action, arguments);
     control.run(move |switch| switch.insert(&entry)).await.unwrap().unwrap();

@@ -1,7 +1,8 @@
-//! Compiles and runs random expressions, and compares them with arithmetic without limits.
+//! Compiles and runs random expressions, and compares them with arithmetic of unlimited precision.
 //!
-//! BMv2 computes with integers of any size; p4c puts masks where P4 wraps around. The switch computes in as few bits as
-//! give the same result, and refuses what it cannot compute.
+//! BMv2 computes with integers of any size, and p4c puts masks where P4 wraps around. The switch
+//! computes in the fewest bits that give the same result, and refuses expressions that it cannot
+//! compute.
 
 use std::sync::Arc;
 
@@ -10,26 +11,26 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tributary_softswitch::{LoadError, Outputs, Pipeline, Switch};
 
-/// Widths of the operands' fields; neighbours share bytes.
+/// Widths of the operands' fields. Neighbouring fields share bytes.
 const WIDTHS: [u32; 22] =
     [1, 7, 5, 3, 8, 16, 31, 1, 32, 33, 31, 48, 63, 1, 64, 72, 128, 512, 520, 2048, 128, 2048];
 /// Widths of the result fields.
 const TARGETS: [u32; 6] = [8, 40, 64, 128, 520, 2048];
 
-/// An integer.
+/// An expression whose value is an integer.
 #[derive(Debug, Clone)]
 enum Number {
     Field(usize),
     Const(BigUint),
     Binary(&'static str, Box<Number>, Box<Number>),
     Not(Box<Number>),
-    /// The lowest bits of a number, masked as p4c does it.
+    /// The lowest bits of a number, with a mask as p4c writes it.
     Masked(Box<Number>, u32),
     Choose(Box<Truth>, Box<Number>, Box<Number>),
     OfTruth(Box<Truth>),
 }
 
-/// A truth value.
+/// An expression whose value is a truth value.
 #[derive(Debug, Clone)]
 enum Truth {
     Compare(&'static str, Box<Number>, Box<Number>),
@@ -125,7 +126,7 @@ impl Truth {
     }
 }
 
-/// A number of `width` bits, often with runs of zeros or ones.
+/// Generates a number of `width` bits, often with runs of zeros or ones.
 fn bits(width: u32) -> impl Strategy<Value = BigUint> {
     let limb = prop_oneof![2 => any::<u32>(), 1 => Just(0), 1 => Just(u32::MAX)];
     prop::collection::vec(limb, width.div_ceil(32) as usize)
@@ -140,7 +141,7 @@ fn leaf() -> impl Strategy<Value = Number> {
     ]
 }
 
-/// A shift amount, as P4 programs have it: field 4 (8 bits), field 2 (5 bits) or a constant.
+/// Generates a shift amount as in P4 programs: field 4 (8 bits), field 2 (5 bits) or a constant.
 fn amount() -> impl Strategy<Value = Number> {
     prop_oneof![
         prop::sample::select(vec![2_usize, 4]).prop_map(Number::Field),
@@ -151,16 +152,17 @@ fn amount() -> impl Strategy<Value = Number> {
 /// Variants of an addition in lanes of 32 bits.
 #[derive(Debug, Clone, Default)]
 struct InLanes {
-    /// Which operands are written in the other order.
+    /// For each operation, true if its operands are exchanged.
     swaps: [bool; 6],
-    /// Bits of the masks that are wrong.
+    /// For each mask, the bits that are wrong.
     faults: [BigUint; 3],
-    /// The bits of the sum that another mask keeps.
+    /// The number of bits of the sum that an additional mask keeps.
     kept: Option<u32>,
 }
 
 impl InLanes {
-    /// `((a & rests) + (b & rests)) ^ ((a ^ b) & tops)`, with masks of `width` bits, as programs write it.
+    /// Returns `((a & rests) + (b & rests)) ^ ((a ^ b) & tops)`, with masks of `width` bits, as
+    /// programs write it.
     fn sum(&self, a: &Number, b: &Number, width: u32) -> Number {
         let binary = |op, at: usize, left: Number, right: Number| {
             let (left, right) = if self.swaps[at] { (right, left) } else { (left, right) };
@@ -178,7 +180,8 @@ impl InLanes {
     }
 }
 
-/// Fields that are added in lanes, with operands in any order and masks that may be wrong in a bit.
+/// Generates sums of fields in lanes, with operands in any order, and masks that may be wrong in a
+/// bit.
 fn lanes() -> impl Strategy<Value = Number> {
     let fields = prop::sample::select(vec![(16_usize, 20_usize), (19, 21), (17, 17), (15, 16), (17, 19)]);
     let kept = prop::sample::select(vec![None, None, Some(128), Some(512), Some(2048)]);
@@ -229,8 +232,8 @@ fn truth(number: impl Strategy<Value = Number> + 'static) -> impl Strategy<Value
     })
 }
 
-/// A program that reads its operands from a packet, computes one field, and sets
-/// another one by a conditional jump.
+/// Makes a program that reads its operands from a packet, computes one field, and sets another
+/// field by a conditional jump.
 fn program(target: usize, number: &Number, truth: &Truth) -> Value {
     let fields = |widths: &[u32]| -> Vec<Value> {
         widths.iter().enumerate().map(|(index, width)| json!([format!("f{index}"), width, false])).collect()
@@ -299,7 +302,7 @@ fn operands() -> Vec<BoxedStrategy<BigUint>> {
     WIDTHS.iter().map(|width| bits(*width).boxed()).collect()
 }
 
-/// Computes a number and a truth value of each packet's operands, and compares what comes out.
+/// Computes a number and a truth value from each packet's operands, and compares the results.
 fn check(
     number: &Number,
     truth: &Truth,
@@ -309,7 +312,7 @@ fn check(
     let json = program(target, number, truth).to_string();
     let pipeline = match Pipeline::load_text(&json, "pkg_info { arch: \"v1model\" }") {
         Ok(pipeline) => pipeline,
-        // Products and shifts beyond what any program needs.
+        // The expression has products and shifts beyond the needs of any program.
         Err(LoadError::Unsupported { .. }) => return Err(TestCaseError::reject("refused")),
         Err(other) => return Err(TestCaseError::fail(other.to_string())),
     };
@@ -332,7 +335,7 @@ fn check(
 
 #[test]
 fn the_width_of_a_value_takes_no_memory_by_itself() {
-    // Half a gigabyte, if anything made a number as wide as this value can be.
+    // A number as wide as this value can be would take half a gigabyte.
     let shift = Number::Const(0xffff_f000_u32.into());
     let wide = Number::Binary("<<", Box::new(Number::Field(19)), Box::new(shift));
     let sum = InLanes::default().sum(&wide, &wide, 2048);

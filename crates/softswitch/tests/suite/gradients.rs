@@ -1,4 +1,5 @@
-//! GRADIENT packets are processed as sections 3 and 5 of `docs/specification.md` require.
+//! Checks that GRADIENT packets are processed as sections 3 and 5 of `docs/specification.md`
+//! require.
 
 use tributary_wire::{Header, Tag, Totals};
 
@@ -12,7 +13,7 @@ fn sum(a: &Values, b: &Values) -> Values {
     std::array::from_fn(|lane| a[lane].wrapping_add(b[lane]))
 }
 
-/// Sends a packet and returns the one frame, which leaves to the parent.
+/// Sends a packet, and returns the only frame that leaves, which goes to the parent.
 fn goes_up(rig: &mut Rig, port: u16, sent: &Sent) -> Sent {
     let out = rig.send(port, &sent.frame());
     let [(UP, frame)] = out.as_slice() else { panic!("not one frame to port {UP}: {out:?}") };
@@ -25,7 +26,7 @@ fn is_consumed(rig: &mut Rig, port: u16, sent: &Sent) {
     assert_eq!(rig.job("job_consumed"), consumed + 1);
 }
 
-/// Checks that `probe` is `sent` made into a PROBE by this switch, without its entry.
+/// Checks that the switch has turned `sent` into the PROBE `probe`, without its own hop.
 fn is_probe_of(probe: &Sent, sent: &Sent) {
     assert_eq!(probe.values, None);
     assert_eq!(probe.header, Header { totals: Totals::default(), ..sent.header });
@@ -91,7 +92,7 @@ fn a_duplicate_is_not_added_again() {
     is_consumed(&mut rig, 1, &first);
     assert_eq!(rig.job("job_duplicate"), 1);
     assert_eq!(goes_up(&mut rig, 2, &last).values, Some(sum(&values(1), &values(2))));
-    // Once the sum is complete, every duplicate makes it leave again, with the duplicate's rank.
+    // Once the sum is complete, it leaves again for every duplicate, with the duplicate's rank.
     let again = goes_up(&mut rig, 1, &first);
     assert_eq!(again.values, Some(sum(&values(1), &values(2))));
     assert_eq!(again.header.rank, first.header.rank);
@@ -110,7 +111,7 @@ fn an_older_slice_goes_on_as_a_probe() {
     let old = Sent::gradient(1, 2, SEQ, values(2));
     is_probe_of(&goes_up(&mut rig, 2, &old), &old);
     assert_eq!((rig.job("job_stale"), rig.job("job_probe")), (1, 1));
-    // The slot was not touched.
+    // The duplicate has not changed the slot.
     let up = goes_up(&mut rig, 2, &Sent::gradient(1, 2, SEQ + WINDOW, values(3)));
     assert_eq!(up.values, Some(sum(&values(1), &values(3))));
 }
@@ -137,7 +138,7 @@ fn sequence_numbers_wrap() {
     is_probe_of(&goes_up(&mut rig, 2, &old), &old);
     let up = goes_up(&mut rig, 2, &Sent::gradient(1, 2, after, values(3)));
     assert_eq!(up.values, Some(sum(&values(2), &values(3))));
-    // 0 is a valid number, although an empty slot holds it.
+    // The number 0 is valid, although an empty slot holds it.
     let zero = 0_u32.wrapping_sub(WINDOW).wrapping_add(WINDOW);
     let mut rig = Rig::aggregating(2);
     is_consumed(&mut rig, 1, &Sent::gradient(0, 2, zero, values(6)));
@@ -267,7 +268,8 @@ fn each_switch_takes_one_off_the_time_to_live() {
     let mut rig = Rig::aggregating(1);
     let frame = Sent::gradient(0, 1, SEQ, values(1)).frame();
     let out = rig.send(1, &frame);
-    // Ethernet is 14 bytes, the TTL the ninth of IPv4. The checksum was checked on receipt.
+    // Ethernet is 14 bytes, and the TTL is the ninth byte of IPv4. The checksum was checked on
+    // receipt.
     assert_eq!(out[0].1[14 + 8], frame[14 + 8] - 1);
 }
 

@@ -1,5 +1,6 @@
-//! P4 features beyond our own program, tested with `programs/language.p4` as p4c compiled it.
-//! The results that P4 defines are computed here a second time.
+//! P4 features that the project's program does not use, with `programs/language.p4` as p4c compiled
+//! it.
+//! The tests compute the results that P4 defines a second time.
 
 use std::sync::{Arc, LazyLock};
 
@@ -7,9 +8,9 @@ use proptest::prelude::*;
 use tributary_softswitch::control::{ActionCall, EntryKey, FieldMatch, KeyMatch, TableEntry};
 use tributary_softswitch::{Outputs, Pipeline, Switch};
 
-/// Bytes of the answer, which leaves in front of the request.
+/// Length of the answer in bytes. It leaves in front of the request.
 const ANSWER: usize = 29;
-/// Bytes of a request.
+/// Length of a request in bytes.
 const REQUEST: usize = 19;
 
 static PIPELINE: LazyLock<Arc<Pipeline>> = LazyLock::new(|| Arc::new(test_program!("language")));
@@ -21,12 +22,12 @@ struct Request {
     index: u8,
     a: i16,
     b: i16,
-    /// 100 bits with a sign.
+    /// A signed number of 100 bits.
     w: i128,
     flag: bool,
-    /// Three bits.
+    /// A number of three bits.
     rest: u8,
-    /// The bytes behind the header.
+    /// The bytes behind the request's header.
     behind: Vec<u8>,
 }
 
@@ -45,13 +46,13 @@ impl Request {
         bytes
     }
 
-    /// The frame that comes back.
+    /// Sends the request, and returns the frame that comes back.
     fn sent(&self) -> Vec<u8> {
         let mut switch = Switch::new(PIPELINE.clone());
         sent(&mut switch, &self.bytes())
     }
 
-    /// The answer, and what follows it.
+    /// Returns the answer, and the bytes that follow it.
     fn answer(&self) -> (Answer, Vec<u8>) {
         let frame = self.sent();
         (Answer::read(&frame), frame[ANSWER..].to_vec())
@@ -93,7 +94,7 @@ fn sent(switch: &mut Switch, frame: &[u8]) -> Vec<u8> {
     frame.to_vec()
 }
 
-/// The lowest 100 bits.
+/// Returns the lowest 100 bits.
 fn low_100(value: i128) -> u128 {
     value as u128 & ((1 << 100) - 1)
 }
@@ -110,7 +111,7 @@ proptest! {
         prop_assert_eq!(answer.r2, i32::from(a) as u32);
         prop_assert_eq!(answer.w, low_100(w >> by));
         prop_assert_eq!(answer.r4, u8::from(a < b));
-        // Fields that begin inside a byte, and a truth value.
+        // The packet has fields that begin inside a byte, and a truth value.
         prop_assert_eq!(rest, Request { flag: !flag, ..request }.bytes());
     }
 
@@ -157,7 +158,7 @@ fn fields_of_variable_length_are_kept_and_copied() {
         copy[0] |= 15;
         assert_eq!(rest[REQUEST..], [options, copy, vec![1, 2, 3]].concat());
     }
-    // The frame ends before its options do: nothing of them is a header.
+    // The frame ends before its options, so no part of them is a header.
     let (_, rest) = Request { behind: vec![0x50, 1, 2], ..Request::new(3) }.answer();
     assert_eq!(rest[REQUEST..], [0x50, 1, 2]);
 }
@@ -168,7 +169,8 @@ fn more_than_64_bits_are_looked_ahead_at_and_compared() {
     let (answer, _) = Request { behind: behind.clone(), ..Request::new(4) }.answer();
     let ahead = u128::from_be_bytes(behind.clone().try_into().unwrap());
     assert_eq!((answer.w, answer.r2), (ahead >> 28, ahead as u32));
-    // States are chosen by 8 + 100 bits: w = 1 leads to the items, a w that ends with 7f to the small header.
+    // The parser chooses states by 8 + 100 bits: w = 1 leads to the items, a w that ends with 7f to
+    // the small header.
     for (w, items, small) in [(1, 1, 0), (2, 0, 0), (0x7f, 0, 1), (1 << 90 | 0x7f, 0, 1), (1 << 90 | 1, 0, 0)]
     {
         let (answer, _) = Request { w, behind: behind.clone(), ..Request::new(6) }.answer();
@@ -180,11 +182,11 @@ fn more_than_64_bits_are_looked_ahead_at_and_compared() {
 fn hashes_are_those_of_their_algorithms() {
     let request = Request { a: 0x3132, b: 0x3334, rest: 5, ..Request::new(5) };
     let (answer, _) = request.answer();
-    // Of the text "1234".
+    // These are the hash values of the text "1234".
     assert_eq!(answer.r2, 0x9be3_e0a3);
     assert_eq!(answer.r0, 0x14ba);
     assert_eq!(answer.r1, !(0x3132 + 0x3334));
-    // Three bits in front of 16, as a number of whole bytes, modulo 256.
+    // The input is three bits in front of 16 bits, padded to whole bytes; the result is modulo 256.
     let bits = (5_u32 << 16 | 0x3132) << 5;
     assert_eq!(answer.r3, 5 + u64::from(bits & 0xff));
     assert_eq!(answer.w, 0x3132 ^ 0x3334 ^ 0xff00);

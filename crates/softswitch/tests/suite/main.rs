@@ -1,4 +1,4 @@
-//! The switch running the real program, driven with frames.
+//! Tests of the switch with the project's program: frames in, frames out.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,5 +1,6 @@
-//! Random packets through the real program, compared with a second implementation of section 5
-//! of the specification.
+//! Compares the project's program with a second implementation of section 5 of the specification.
+//!
+//! Random packets pass through both.
 
 use std::collections::HashMap;
 
@@ -10,11 +11,11 @@ use crate::support::{
     Admit, BASE, GRADIENT, JOB, JOB_INDEX, RESULT, Rig, Sent, UP, VALUES, Values, received, values,
 };
 
-/// Children of the switch.
+/// Number of children of the switch.
 const FAN_IN: u8 = 3;
-/// Few slots, so that several slices use the same one.
+/// Number of slots. It is small, so that several slices use the same slot.
 const WINDOW: u32 = 4;
-/// Two jobs that share the slots, as when one is given the slots that the other has left.
+/// Two jobs that share the slots, as if the second job received the slots of the first.
 const JOBS: [u16; 2] = [JOB, JOB + 1];
 
 /// One slot.
@@ -41,7 +42,7 @@ struct Model {
 }
 
 impl Model {
-    /// The packet that leaves when a gradient comes in.
+    /// Returns the packet that leaves when a gradient comes in.
     fn gradient(&mut self, sent: &Sent) -> Option<Sent> {
         let (hop, header) = (sent.hops[0], sent.header);
         let mut out = Sent { hops: sent.hops[1..].to_vec(), ..sent.clone() };
@@ -97,20 +98,21 @@ fn probe(mut sent: Sent) -> Sent {
     sent
 }
 
-/// Something that comes in.
+/// A packet that comes in.
 #[derive(Debug, Clone)]
 enum Event {
     Gradient { job: usize, child: u8, seq: u32, seed: i32, totals: [u32; 4], retransmit: bool, probe: bool },
     Result { job: usize, seq: u32 },
 }
 
-/// Numbers close to each other on both sides of the wrap-around, and sometimes one from the other half.
+/// Generates numbers close to each other on both sides of the wrap-around, and sometimes any
+/// number.
 fn seq() -> impl Strategy<Value = u32> {
     prop_oneof![20 => (0..5 * WINDOW).prop_map(|n| n.wrapping_sub(2 * WINDOW)), 1 => any::<u32>()]
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    // Mostly one job: a change of job empties slots.
+    // Most events are of one job, because a change of job empties slots.
     let job = || prop_oneof![9 => Just(0_usize), 1 => Just(1)];
     let gradient =
         (job(), 0..FAN_IN, seq(), any::<i32>(), any::<[u32; 4]>(), any::<bool>(), prop::bool::weighted(0.1));
@@ -157,7 +159,7 @@ fn rig() -> Rig {
     rig
 }
 
-/// The operator belongs to the slice: all packets of a slice have the same one.
+/// Returns the operator of a slice. All packets of a slice have the same operator.
 fn operator(seq: u32) -> Operator {
     if seq.is_multiple_of(3) { Operator::Max } else { Operator::Sum }
 }

@@ -1,4 +1,4 @@
-//! The text of the packet log, with `programs/logged.p4`.
+//! Tests of the packet log with `programs/logged.p4`.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex};
@@ -14,7 +14,7 @@ use tributary_softswitch::{LogForm, Outputs, PacketLog, Pipeline, Switch};
 const JSON: &str = include_str!("../programs/logged.json");
 const P4INFO: &str = include_str!("../programs/logged.p4info.txtpb");
 
-/// The text that was written, for a test to read.
+/// The written text, which a test can read.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 
@@ -34,13 +34,13 @@ impl Written {
     }
 }
 
-/// A program's switch that may log.
+/// Makes a switch with a program, which logs its packets if there is a log.
 fn switch(json: &str, p4info: &str, log: Option<PacketLog>) -> Switch {
     let p4info = P4Info::parse(p4info).unwrap().message().clone();
     Switch::new(Arc::new(Pipeline::load_to_log(json, p4info, log).unwrap()))
 }
 
-/// A router with its routes.
+/// Makes a router with its routes.
 fn router(log: Option<PacketLog>) -> Switch {
     let mut switch = switch(JSON, P4INFO, log);
     let route = |prefix: [u8; 4], prefix_len, action| {
@@ -94,7 +94,7 @@ fn entry(
     TableEntry::new(EntryKey { table_id, matches, priority }, action)
 }
 
-/// An IPv4 packet from 10.0.1.`source` to 10.0.`network`.2, and a right checksum.
+/// Makes an IPv4 packet from 10.0.1.`source` to 10.0.`network`.2 with a correct checksum.
 fn packet(source: u8, network: u8, protocol: u8) -> Vec<u8> {
     let mut ip = [0x45, 0, 0, 24, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 1, source, 10, 0, network, 2];
     let words = ip.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1]));
@@ -105,18 +105,18 @@ fn packet(source: u8, network: u8, protocol: u8) -> Vec<u8> {
     [&ethernet[..], &ip, b"rest"].concat()
 }
 
-/// Returns the log of a router for these packets, of port 1.
+/// Returns the log of a router for these packets, which come in at port 1.
 fn logged(form: LogForm, packets: &[Vec<u8>]) -> String {
     let written = Written::default();
     let mut switch = router(Some(PacketLog::new(form, written.clone()).unwrap()));
     let mut outputs = Outputs::new();
     packets.iter().for_each(|packet| switch.process(1, packet, &mut outputs));
-    // It is written when the last user of the log is gone.
+    // The log is written when its last user is dropped.
     drop(switch);
     written.text()
 }
 
-/// The text of these packets, without times.
+/// Returns the log of these packets as text, without times.
 fn text(packets: &[Vec<u8>]) -> String {
     let text = logged(LogForm::Text, packets);
     let lines = text.lines().map(|line| match line.split_once(", at ") {
@@ -126,24 +126,24 @@ fn text(packets: &[Vec<u8>]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The objects of these packets.
+/// Returns the log of these packets as JSON objects.
 fn objects(packets: &[Vec<u8>]) -> Vec<Value> {
     logged(LogForm::Json, packets).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The events of this kind.
+/// Returns the events of this kind.
 fn events(object: &Value, kind: &str) -> Vec<Value> {
     let all = object["events"].as_array().unwrap().iter();
     all.filter(|event| event["event"] == kind).cloned().collect()
 }
 
-/// The lines of a text that begin with one of these words.
+/// Returns the lines of a text that begin with one of these words.
 fn lines<'a>(text: &'a str, words: &[&str]) -> Vec<&'a str> {
     let lines = text.lines().map(str::trim);
     lines.filter(|line| words.iter().any(|word| line.starts_with(word))).collect()
 }
 
-/// A packet with these labels.
+/// Makes a packet with these labels.
 fn labelled(labels: &[u8]) -> Vec<u8> {
     [&[0; 12][..], &[0x88, 0x47], labels, b"rest"].concat()
 }
@@ -359,7 +359,7 @@ fn a_slow_reader_holds_up_no_packet_and_is_told_what_it_missed() {
     let stuck = Stuck::default();
     let mut switch = router(Some(PacketLog::new(LogForm::Json, stuck.clone()).unwrap()));
     let mut outputs = Outputs::new();
-    // More than there is room for: this would never end if the switch waited.
+    // The packets exceed the log's queue. This would never end if the switch waited for the log.
     (0..PACKETS).for_each(|_| switch.process(1, &packet(1, 2, 17), &mut outputs));
     assert_eq!(outputs.len() as u64, PACKETS);
     *stuck.0.0.lock().unwrap() = true;
@@ -417,7 +417,7 @@ fn a_packet_that_goes_round_for_long_fills_no_memory() {
     let written = Written::default();
     let mut switch = switch(labels, info, Some(PacketLog::new(LogForm::Json, written.clone()).unwrap()));
     let mut outputs = Outputs::new();
-    // forever, by recirculation.
+    // The packet is recirculated forever.
     switch.process(7, &[0, 6, 0, 0xff, 0, 0], &mut outputs);
     assert!(switch.is_waiting());
     drop(switch);

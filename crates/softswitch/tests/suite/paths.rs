@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use tributary_softswitch::control::{CloneSession, MulticastGroup, Replica};
 use tributary_softswitch::{Outputs, Pipeline, Switch};
 
-/// Orders, as the program has them.
+/// The program's orders.
 const CLONE: u8 = 1;
 const CLONE_WIDE: u8 = 2;
 const CLONE_AND_DROP: u8 = 3;
@@ -20,7 +20,7 @@ const WIDE: u128 = 0x11_2233_4455_6677_8899;
 const FOR_EVER: u8 = 0xff;
 /// The port by which all packets come in.
 const PORT: u16 = 7;
-/// The port by which the program sends them on.
+/// The port by which the program forwards packets.
 const OUT: u16 = 1;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -54,7 +54,7 @@ struct Report {
     mark: u16,
 }
 
-/// Bytes of the report and of the order.
+/// Lengths of the report and of the order in bytes.
 const REPORT: usize = 18;
 const ORDER: usize = 6;
 
@@ -75,7 +75,7 @@ impl Report {
         }
     }
 
-    /// The packet itself, when it has been through ingress and egress once.
+    /// Returns the report of a packet that has passed ingress and egress once.
     fn ordinary(length: usize) -> Self {
         Self {
             port: OUT,
@@ -109,7 +109,8 @@ fn frames(switch: &mut Switch, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
     outputs.iter().map(|(port, frame)| (port, frame.to_vec())).collect()
 }
 
-/// Returns reports of the frames that leave when this order comes in with ten bytes behind it.
+/// Returns reports of the frames that leave when a packet with this order and ten further bytes
+/// comes in.
 fn reports(switch: &mut Switch, order: Order) -> Vec<Report> {
     let left = frames(switch, &order.frame(&[0xaa; 10]));
     left.iter().map(|(port, frame)| Report::read(*port, frame)).collect()
@@ -169,7 +170,7 @@ fn an_egress_clone_has_the_headers_of_egresss_end_and_goes_through_egress_again(
         port: 20,
         instance_type: 2,
         egress_rid: 3,
-        // With the header that egress has put in front.
+        // The length includes the header that egress has added.
         packet_length: 16 + REPORT as u16,
         kept: 1,
         wide: WIDE,
@@ -202,10 +203,11 @@ fn clones_are_cut_off_behind_their_headers() {
 fn a_resubmitted_packet_begins_as_it_came_with_preserved_fields_only() {
     let mut switch = switch();
     let order = Order { in_ingress: RESUBMIT, rounds: 3, ..Order::default() };
-    // Three times: each time ingress counts in a preserved field. The ingress port is not preserved.
+    // The packet is resubmitted three times. Each time, ingress increments a preserved field. The
+    // ingress port is not preserved.
     let report = Report { kept: 4, parsed_instance: 6, ingress_port: 0, ..Report::ordinary(16) };
     assert_eq!(reports(&mut switch, order), [report]);
-    // Nothing of it is left for the next packet.
+    // No state of the packet remains for the next packet.
     assert_eq!(reports(&mut switch, Order::default()), [Report::ordinary(16)]);
 }
 
@@ -278,7 +280,7 @@ fn an_action_drops_by_the_metadata_that_it_is_given() {
             ..Default::default()
         })
         .unwrap();
-    // Dropped in ingress, sent on after all, dropped in egress, sent to a group.
+    // The orders are: drop in ingress, forward after a drop, drop in egress, and send to a group.
     for (order, ports) in [(0, &[2][..]), (1, &[]), (3, &[3]), (4, &[]), (7, &[]), (0x80, &[8]), (0x81, &[])]
     {
         let mut outputs = Outputs::new();

@@ -1,11 +1,11 @@
-//! Frames that are not INA, and the path to and from the controller.
+//! Frames without the project's protocol (INA), and the path to and from the controller.
 
 use crate::support::{JOB_INDEX, NODE, Rig, Sent, values};
 
 const CPU_PORT: u16 = 510;
 const TO: u64 = 0x0200_0000_0002;
 
-/// A frame to [`TO`] with some protocol and a payload.
+/// Makes a frame of `len` bytes to [`TO`], of a protocol that the switch does not know.
 fn frame(len: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x12, 0x34];
     frame.extend((14..len).map(|byte| byte as u8));
@@ -56,7 +56,7 @@ fn a_frame_of_the_controller_leaves_where_it_says() {
     let mut rig = Rig::new();
     for port in [0_u16, 7, 300] {
         let mut sent = (port << 7).to_be_bytes().to_vec();
-        // Even an INA frame leaves unprocessed.
+        // The switch does not process an INA frame from the controller.
         sent.extend(Sent::gradient(0, 1, 1, values(1)).frame());
         assert_eq!(rig.send(CPU_PORT, &sent), [(port, sent[2..].to_vec())]);
     }
@@ -76,7 +76,7 @@ fn a_switch_without_a_node_id_forwards_everything_by_address() {
     }
     assert_eq!(rig.counter("job_received", JOB_INDEX).packets, 0);
     assert_eq!(rig.port_rejected(1), 0);
-    // The same holds with the table's initial default.
+    // The table's initial default has the same effect.
     rig.switch.set_default(identity, None).unwrap();
     assert_eq!(rig.send(1, &sent), [(4, sent.clone())]);
     let someone = rig.call("set_identity", &[NODE.into()]);

@@ -1,4 +1,4 @@
-//! The programs under test in this run of the suite. `../tna.rs` has others in place of these.
+//! The programs under test in this run of the suite. `../tna.rs` replaces them by others.
 
 use tributary_wire::SliceWidth;
 

@@ -1,4 +1,4 @@
-//! Programs that are refused: the reason names the construct and its place.
+//! Programs that the switch refuses. The reason must name the construct and its place.
 
 use serde_json::{Value, json};
 use tributary_softswitch::{LoadError, Pipeline};
@@ -13,14 +13,14 @@ fn load(document: &Value) -> Result<Pipeline, LoadError> {
     Pipeline::load_text(&document.to_string(), &p4_build("tributary.p4info.txtpb"))
 }
 
-/// Puts a value somewhere in the real program, and returns why it is refused.
+/// Replaces a value in the project's program, and returns the reason why the program is refused.
 fn why(place: &str, value: Value) -> String {
     let mut document = document();
     *document.pointer_mut(place).unwrap_or_else(|| panic!("no {place}")) = value;
     load(&document).expect_err(place).to_string()
 }
 
-/// The index of something by its name.
+/// Returns the index of an object by its name.
 fn index(list: &str, name: &str) -> usize {
     let document = document();
     let list = document.pointer(list).unwrap().as_array().unwrap();

@@ -1,4 +1,4 @@
-//! RESULT packets are processed as sections 3 and 5 of `docs/specification.md` require.
+//! Checks that RESULT packets are processed as sections 3 and 5 of `docs/specification.md` require.
 
 use tributary_wire::Rank;
 use tributary_wire::constants::RANK_ALL;
@@ -9,7 +9,7 @@ const SEQ: u32 = 77;
 /// A multicast group.
 const GROUP: u16 = 5;
 
-/// A switch with two children whose slot for [`SEQ`] holds the first child's gradient.
+/// Makes a switch with two children whose slot for [`SEQ`] holds the first child's gradient.
 fn half_full() -> Rig {
     let mut rig = Rig::aggregating(2);
     assert_eq!(rig.send(1, &Sent::gradient(0, 2, SEQ, values(1)).frame()), []);
@@ -22,7 +22,7 @@ fn still_holds(rig: &mut Rig) -> bool {
     out.first().is_some_and(|(_, frame)| received(frame).header.totals.contributors == 2)
 }
 
-/// A result for everyone: no stack.
+/// Makes a multicast result, which has no hop stack.
 fn multicast(seq: u32) -> Sent {
     let mut result = Sent::result(seq, 0);
     result.hops.clear();
@@ -52,7 +52,8 @@ fn a_result_empties_its_slot() {
     let mut rig = half_full();
     rig.send(UP, &Sent::result(SEQ, 1).frame());
     assert_eq!(rig.job("job_released"), 1);
-    // The slice is older than the slot now, so the late child requests the result from the server.
+    // The slice is now older than the slot's, so the late child requests the result from the
+    // server.
     let out = rig.send(2, &Sent::gradient(1, 2, SEQ, values(2)).frame());
     assert_eq!(received(&out[0].1).values, None);
     // The slot waits for the slice that is one window later.

@@ -1,4 +1,4 @@
-//! Nothing panics, whatever comes in as a frame or as a program.
+//! Checks that no frame and no program causes a panic.
 
 use std::sync::{Arc, LazyLock};
 
@@ -10,7 +10,7 @@ use tributary_softswitch::{LoadError, LogForm, Outputs, PacketLog, Pipeline, Swi
 
 use crate::support::{Rig, Sent, UP, p4_build, values};
 
-/// A program to damage.
+/// An intact program, which the tests damage.
 struct Original {
     json: String,
     p4info: String,
@@ -19,7 +19,7 @@ struct Original {
     places: Vec<String>,
 }
 
-/// The real program, and test programs that use more of P4.
+/// The project's program, and test programs that use more of P4.
 static ORIGINALS: LazyLock<[Original; 3]> = LazyLock::new(|| {
     [
         Original::new(p4_build("tributary.json"), p4_build("tributary.p4info.txtpb")),
@@ -46,7 +46,7 @@ impl Original {
         Pipeline::load_text(json, &self.p4info)
     }
 
-    /// The same for a switch that logs its packets.
+    /// Loads a program for a switch that logs its packets.
     fn load_to_log(&self, json: &str) -> Result<Pipeline, LoadError> {
         static LOG: LazyLock<PacketLog> =
             LazyLock::new(|| PacketLog::new(LogForm::Text, std::io::sink()).unwrap());
@@ -69,7 +69,7 @@ impl std::fmt::Debug for Original {
     }
 }
 
-/// The paths to all values of a JSON document, as JSON pointers.
+/// Collects the paths to all values of a JSON document, as JSON pointers.
 fn places(json: &Value, at: &str, all: &mut Vec<String>) {
     all.push(at.to_owned());
     match json {
@@ -87,7 +87,7 @@ fn places(json: &Value, at: &str, all: &mut Vec<String>) {
     }
 }
 
-/// A value that could be anywhere in a program by mistake.
+/// Generates a value that could be anywhere in a program by mistake.
 fn replacement() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(Value::Null),
@@ -168,7 +168,8 @@ proptest! {
         let mut document = original.document.clone();
         for [from, to] in swaps {
             let part = original.document.pointer(original.some_place(&from)).cloned().unwrap_or_default();
-            // Replacing a part by the whole document would only be slow.
+            // This leaves out the replacement of a part by the whole document, which would only be
+            // slow.
             if let (Some(place), true) = (document.pointer_mut(original.some_place(&to)), part.to_string().len() < 5000) {
                 *place = part;
             }
@@ -203,7 +204,8 @@ proptest! {
         let mut rig = Rig::aggregating(2);
         let mut frame = Sent::gradient(child, 2, 1, values(1)).frame();
         for (at, byte) in damage {
-            // Headers and the first values: nothing behind them affects control flow.
+            // The index covers the headers and the first values, because bytes behind them do not
+            // affect control flow.
             frame[at.index(100)] = byte;
         }
         if cut {

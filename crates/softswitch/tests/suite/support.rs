@@ -1,4 +1,4 @@
-//! A switch that runs the real program, with the tables that a controller would write.
+//! A switch that runs the project's program, with the tables that a controller would write.
 #![allow(dead_code)]
 
 use std::net::Ipv4Addr;
@@ -15,30 +15,30 @@ use tributary_wire::{Header, Hop, JobId, Kind, Message, NodeId, Operator, Rank, 
 
 use crate::program::PROGRAM;
 
-/// The switch under test.
+/// The node id of the switch under test.
 pub(crate) const NODE: u16 = 7;
 /// The port to the parent.
 pub(crate) const UP: u16 = 9;
-/// The job's index among the counters.
+/// The job's index in the counters.
 pub(crate) const JOB_INDEX: u64 = 3;
-/// The job under test.
+/// The id of the job under test.
 pub(crate) const JOB: u16 = 0x1234;
-/// First slot of its window.
+/// First slot of the job's window.
 pub(crate) const BASE: u32 = 64;
-/// Slots of its window.
+/// Number of slots in the job's window.
 pub(crate) const WINDOW: u32 = 16;
 
 /// Number of values that a slice has.
 pub(crate) const VALUES: usize = PROGRAM.1.values();
-/// A slice's values.
+/// The values of a slice.
 pub(crate) type Values = [i32; VALUES];
 
-/// A file that p4c wrote of the program under test.
+/// Reads a file that p4c wrote for the program under test.
 pub(crate) fn p4_build(file: &str) -> String {
     p4_build_of(PROGRAM.0, file)
 }
 
-/// A file that p4c wrote of the program in this folder.
+/// Reads a file that p4c wrote for the program in this folder.
 pub(crate) fn p4_build_of(folder: &str, file: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4/build").join(folder).join(file);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -47,12 +47,12 @@ pub(crate) fn p4_build_of(folder: &str, file: &str) -> String {
 /// The files that p4c makes of a program: one for the switch, one for its controllers.
 pub(crate) const FILES: [&str; 2] = ["tributary.json", "tributary.p4info.txtpb"];
 
-/// Both files of the program in this folder.
+/// Reads both files of the program in this folder.
 pub(crate) fn program_in(folder: &str) -> [String; 2] {
     FILES.map(|file| p4_build_of(folder, file))
 }
 
-/// The real program.
+/// Returns the compiled program under test.
 pub(crate) fn pipeline() -> Arc<Pipeline> {
     static PIPELINE: LazyLock<Arc<Pipeline>> = LazyLock::new(|| {
         let [json, info] = program_in(PROGRAM.0);
@@ -86,26 +86,26 @@ impl Admit {
 /// A sender's MAC and IP address.
 pub(crate) type Address = (MacAddr, Ipv4Addr);
 
-/// Gradients of every rank.
+/// The rank in an admission entry that admits gradients of every rank.
 pub(crate) const ANY_RANK: u64 = RANK_ALL as u64;
 
 /// The kinds of packet as bits, as `admission` writes them: bit 0 GRADIENT, bit 1 RESULT.
 pub(crate) const GRADIENT: u64 = 1;
 pub(crate) const RESULT: u64 = 2;
 
-/// A switch, its outputs, and names for everything in it.
+/// A switch and its outputs, with methods that use the program's names.
 pub(crate) struct Rig {
     pub(crate) switch: Switch,
     pub(crate) outputs: Outputs,
 }
 
 impl Rig {
-    /// A switch that only has an identity.
+    /// Makes a switch that only has an identity.
     pub(crate) fn new() -> Self {
         Self::running(pipeline())
     }
 
-    /// A switch that runs another program.
+    /// Makes a switch that runs another program.
     pub(crate) fn running(pipeline: Arc<Pipeline>) -> Self {
         let mut rig = Self { switch: Switch::new(pipeline), outputs: Outputs::new() };
         let set_identity = rig.call("set_identity", &[NODE.into()]);
@@ -114,7 +114,8 @@ impl Rig {
         rig
     }
 
-    /// A switch that aggregates for `fan_in` children at the ports 1, 2, ... and is a child at port [`UP`].
+    /// Makes a switch that aggregates for `fan_in` children at the ports 1, 2, ..., and is a child
+    /// at port [`UP`].
     pub(crate) fn aggregating(fan_in: u8) -> Self {
         Self::new().aggregates(fan_in)
     }
@@ -155,7 +156,7 @@ impl Rig {
         self.switch.pipeline().info().table(name).unwrap().name.id
     }
 
-    /// An action with its arguments.
+    /// Makes an action with its arguments.
     pub(crate) fn call(&self, action: &str, arguments: &[u64]) -> ActionCall {
         let action = self.switch.pipeline().info().action(action).unwrap();
         assert_eq!(action.parameters.len(), arguments.len());
@@ -164,7 +165,7 @@ impl Rig {
         ActionCall { action_id: action.name.id, params: ids.zip(arguments.iter().map(value)).collect() }
     }
 
-    /// A key whose fields all match exactly.
+    /// Makes a key whose fields all match exactly.
     pub(crate) fn key(&self, table: &str, values: &[u64]) -> EntryKey {
         let table = self.switch.pipeline().info().table(table).unwrap();
         let field = |(field, value): (&tributary_p4runtime::p4info::MatchField, &u64)| FieldMatch {
@@ -191,7 +192,7 @@ impl Rig {
         self.admit_rank(ANY_RANK, admit);
     }
 
-    /// Admits only one rank's gradients.
+    /// Admits only gradients of one rank.
     pub(crate) fn admit_rank(&mut self, rank: u64, admit: Admit) {
         self.insert("admission", &[admit.job.into(), admit.port.into()], "admit", &admit.arguments(rank));
     }
@@ -201,7 +202,7 @@ impl Rig {
         self.insert("admission", &[job.into(), port.into()], "admit_by_sender", &[]);
     }
 
-    /// Admits packets of one sender there.
+    /// Admits packets of one sender at a port where admission depends on the sender.
     pub(crate) fn admit_sender(&mut self, (mac, ip): Address, admit: Admit) {
         let [a, b, c, d, e, f] = mac.octets();
         let mac = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
@@ -218,7 +219,7 @@ impl Rig {
         self.switch.insert_group(&MulticastGroup { id, replicas, ..Default::default() }).unwrap();
     }
 
-    /// The frames that leave when a frame comes in.
+    /// Processes a frame, and returns the frames that leave.
     pub(crate) fn send(&mut self, port: u16, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
         self.outputs.clear();
         self.switch.process(port, frame, &mut self.outputs);
@@ -230,12 +231,12 @@ impl Rig {
         self.switch.counters(id).unwrap()[index as usize]
     }
 
-    /// The value of one of the job's counters, in packets.
+    /// Returns the value of one of the job's counters, in packets.
     pub(crate) fn job(&self, name: &str) -> u64 {
         self.counter(name, JOB_INDEX).packets
     }
 
-    /// Packets rejected before their job was known.
+    /// Returns the number of packets that were rejected before their job was known.
     pub(crate) fn port_rejected(&self, port: u16) -> u64 {
         self.counter("port_rejected", port.into()).packets
     }
@@ -249,12 +250,12 @@ pub(crate) struct Sent {
     pub(crate) values: Option<Values>,
 }
 
-/// The hop entry for a switch.
+/// Makes the hop entry for a switch.
 pub(crate) fn hop(node: u16, egress_port: u16, aggregate: bool, child: u8, fan_in: u8) -> Hop {
     Hop { node: NodeId::new(node).unwrap(), egress_port, aggregate, child, fan_in }
 }
 
-/// Values of a slice that depend on a seed, so that their source can be recognised.
+/// Returns values of a slice that depend on a seed, so that their source can be recognised.
 pub(crate) fn values(seed: i32) -> Values {
     std::array::from_fn(|lane| {
         (lane as i32).wrapping_mul(0x0101_0107).wrapping_add(seed.wrapping_mul(0x0111_1111))
@@ -262,7 +263,7 @@ pub(crate) fn values(seed: i32) -> Values {
 }
 
 impl Sent {
-    /// A child's gradient for the switch under test, then for the server.
+    /// Makes a child's gradient, with hops for the switch under test and then for the server.
     pub(crate) fn gradient(child: u8, fan_in: u8, seq: u32, values: Values) -> Self {
         Self {
             header: Header {
@@ -283,7 +284,7 @@ impl Sent {
         }
     }
 
-    /// A unicast result that passes the switch under test on its way to a port.
+    /// Makes a unicast result that passes the switch under test on its way to a port.
     pub(crate) fn result(seq: u32, to: u16) -> Self {
         let mut result = Self::gradient(0, 0, seq, values(1));
         result.header.kind = Kind::Result;
@@ -305,7 +306,7 @@ impl Sent {
         self.frame_with(&addresses())
     }
 
-    /// A frame with these values, of any number, in place of its own.
+    /// Makes a frame with these values instead of the packet's own. Their number may be wrong.
     pub(crate) fn frame_carrying(&self, values: &[i32]) -> Vec<u8> {
         self.frame_of(&addresses(), Some(values))
     }
@@ -326,7 +327,7 @@ impl Sent {
     }
 }
 
-/// Addresses that switches ignore, except where one port leads to several senders.
+/// Returns addresses that switches ignore, except if one port leads to several senders.
 pub(crate) fn addresses() -> FrameHeader {
     FrameHeader {
         source_mac: MacAddr::new(2, 0, 0, 0, 0, 1),
@@ -336,7 +337,7 @@ pub(crate) fn addresses() -> FrameHeader {
     }
 }
 
-/// The message of a frame; checks its checksum, lengths and all fields.
+/// Parses the message of a frame, and checks its checksum, lengths and all fields.
 pub(crate) fn received(frame: &[u8]) -> Sent {
     let message = *FrameView::parse(frame).unwrap().message();
     let mut values = [0; VALUES];

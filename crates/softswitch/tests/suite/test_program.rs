@@ -1,6 +1,6 @@
 //! The programs under `programs/`, as p4c has compiled them.
 
-/// The pipeline of the test program with this name.
+/// Loads the pipeline of the test program with this name.
 macro_rules! test_program {
     ($name:literal) => {
         tributary_softswitch::Pipeline::load_text(

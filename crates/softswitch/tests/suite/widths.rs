@@ -1,4 +1,4 @@
-//! Slices of all widths, in the programs of each width.
+//! Tests slices of all widths, in the programs of each width.
 
 use std::sync::Arc;
 
@@ -36,7 +36,8 @@ fn combined(operator: Operator, [a, b]: [&[i32]; 2]) -> Vec<i32> {
     a.iter().zip(b).map(one).collect()
 }
 
-/// The values of the one frame that leaves to the parent.
+/// Processes a frame, and returns the values of the only frame that leaves, which goes to the
+/// parent.
 fn goes_up(rig: &mut Rig, port: u16, frame: &[u8]) -> Vec<i32> {
     let out = rig.send(port, frame);
     let [(UP, frame)] = out.as_slice() else { panic!("not one frame to port {UP}: {out:?}") };
@@ -57,7 +58,7 @@ fn every_program_aggregates_slices_of_its_own_width_and_of_all_narrower_ones() {
                 let second = frame(1, seq, operator, &b);
                 let expected = combined(operator, [&a, &b]);
                 assert_eq!(goes_up(&mut rig, 2, &second), expected, "{width:?} in {program:?}");
-                // A duplicate brings the slot's sum again.
+                // For a duplicate, the slot's sum leaves again.
                 let again = goes_up(&mut rig, 1, &frame(0, seq, operator, &a));
                 assert_eq!(again, expected, "{width:?} in {program:?}, once more");
             }
@@ -65,14 +66,14 @@ fn every_program_aggregates_slices_of_its_own_width_and_of_all_narrower_ones() {
     }
 }
 
-/// The values of a wide slice in a slot do not end up in a later narrow slice's sum,
-/// nor the other way round.
+/// Checks that values of a wide slice do not get into the sum of a later narrow slice, and vice
+/// versa.
 #[test]
 fn a_slot_that_was_wide_can_be_narrow() {
     let mut random = ChaCha8Rng::seed_from_u64(13);
     let mut rig = rig(WIDEST.0);
     for (seq, width) in [WIDEST.1, SliceWidth::NARROWEST, WIDEST.1].into_iter().enumerate() {
-        // The same slot each time.
+        // Each iteration uses one slot, because the sequence numbers differ by the window.
         let seq = (seq as u32 + 1) * WINDOW;
         let [a, b] = [(); 2].map(|()| random_values(&mut random, width));
         assert_eq!(rig.send(1, &frame(0, seq, Operator::Sum, &a)), []);
@@ -97,7 +98,7 @@ fn a_slice_that_is_wider_than_the_program_is_rejected() {
 fn numbers_of_blocks_that_no_slice_has_are_rejected() {
     let mut rig = rig(WIDEST.0);
     let whole = frame(0, 1, Operator::Sum, &vec![1; WIDEST.1.values()]);
-    // The header's eighth byte, behind Ethernet, IPv4 and UDP.
+    // This is the offset of the header's eighth byte, behind Ethernet, IPv4 and UDP.
     let blocks = 14 + 20 + 8 + 7;
     assert_eq!(whole[blocks], WIDEST.1.blocks());
     for wrong in (0..=255).filter(|blocks| SliceWidth::from_blocks(*blocks).is_none()) {

@@ -1,4 +1,4 @@
-//! Conditions: jumps instead of truth values.
+//! Compiles conditions to jumps, without computing their truth values.
 
 use super::{Expressions, Operands};
 use crate::compile::emitter::Label;
@@ -7,8 +7,9 @@ use crate::error::LoadError;
 use crate::program::{Op, Word};
 
 impl Expressions<'_> {
-    /// Jumps to `to` if the term's truth value is `sense`, and continues otherwise. Operands that do not
-    /// matter are not computed.
+    /// Emits a jump to `to` that is taken if the term's truth value is `sense`.
+    ///
+    /// An operand is not computed if the other operand decides the result.
     pub(in crate::compile) fn branch(
         &mut self,
         term: &Term,
@@ -43,7 +44,7 @@ impl Expressions<'_> {
         }
     }
 
-    /// `left and right`, or (`both` is false) `left or right`.
+    /// Emits the branch for `left and right` if `both` is true, otherwise for `left or right`.
     fn branch_both(
         &mut self,
         left: &Term,
@@ -100,7 +101,8 @@ impl Expressions<'_> {
         (self.known_words.len(), self.known_lines.len())
     }
 
-    /// Forgets what was computed since the mark: on another path it was not.
+    /// Forgets the terms that were computed since the mark, because another path has not computed
+    /// them.
     pub(super) fn forget(&mut self, known: (usize, usize)) {
         self.known_words.truncate(known.0);
         self.known_lines.truncate(known.1);

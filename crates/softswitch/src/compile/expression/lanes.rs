@@ -1,9 +1,11 @@
 //! Sums of many numbers that lie side by side in one wide value.
 //!
-//! P4 has no vectors. A program adds lanes of a wide field as `((a & rests) + (b & rests)) ^ ((a ^ b) & tops)`: `tops`
-//! are the highest bits of the lanes. Without them no lane carries into the next, and their own sum without a carry is an
-//! exclusive or. A processor has one instruction for that, so it is recognised here, with the operands of each
-//! operation in either order.
+//! P4 has no vectors. A program adds lanes of a wide field as
+//! `((a & rests) + (b & rests)) ^ ((a ^ b) & tops)`. `tops` has the highest bit of each lane, and
+//! `rests` has all other bits. Without the highest bits, no lane carries into the next lane. The
+//! sum of two highest bits without a carry is an exclusive or. A processor adds lanes with one
+//! instruction, so this module recognises such expressions, with the operands of each operation in
+//! either order.
 
 use crate::compile::term::{Binary, Kind, Term};
 use crate::json::number::Number;
@@ -25,7 +27,8 @@ fn of_rests_and_tops<'a>(rests: &'a Term, tops: &'a Term) -> Option<[&'a Term; 2
     let [x, y] = operands(without_mask(rests, a.bound.bits), Binary::Add)?;
     let ((x, x_mask), (y, y_mask)) = (masked(x)?, masked(y)?);
     let is_same = a.bound == b.bound && !a.bound.signed && ([x, y] == [a, b] || [y, x] == [a, b]);
-    // Values may be wider than any mask that a program can have; no mask is made for those.
+    // A value can be wider than any mask that a program can contain. This function makes no mask
+    // for such a value.
     let bits =
         Some(a.bound.bits).filter(|bits| is_same && *bits <= MAX_BITS && bits.is_multiple_of(LANE_BITS))?;
     let in_lanes = |lane| Number::in_lanes(lane, bits / LANE_BITS);
@@ -33,7 +36,7 @@ fn of_rests_and_tops<'a>(rests: &'a Term, tops: &'a Term) -> Option<[&'a Term; 2
     is_sum.then_some([a, b])
 }
 
-/// The same without a mask that keeps all of `bits` bits.
+/// Returns the term without its mask, if the mask keeps all of `bits` bits.
 fn without_mask(term: &Term, bits: u32) -> &Term {
     match masked(term) {
         Some((inner, mask)) if mask.mask_bits().is_some_and(|kept| kept >= bits) => inner,
@@ -41,7 +44,7 @@ fn without_mask(term: &Term, bits: u32) -> &Term {
     }
 }
 
-/// A term and the constant that masks it.
+/// Returns a term and the constant that masks it.
 fn masked(term: &Term) -> Option<(&Term, &Number)> {
     let [left, right] = operands(term, Binary::And)?;
     right.constant().map(|mask| (left, mask)).or_else(|| left.constant().map(|mask| (right, mask)))

@@ -1,7 +1,8 @@
 //! Turns terms into instructions.
 //!
-//! The lowest n bits of sums, products and bitwise operations depend only on the lowest n bits of their operands, so
-//! they are computed in as many bits as are used. Comparisons and shifts to the right need all bits of their operands.
+//! The lowest n bits of sums, products and bitwise operations depend only on the lowest n bits of
+//! their operands, so they are computed only in the bits that are used. Comparisons and shifts to
+//! the right need all bits of their operands.
 
 mod branch;
 mod lanes;
@@ -28,7 +29,8 @@ pub(super) struct Expressions<'a> {
 }
 
 impl<'a> Expressions<'a> {
-    /// For one statement: dropping it forgets the intermediate results.
+    /// Starts the expressions of one statement, and frees the intermediate results of the previous
+    /// statement.
     pub(super) fn new(out: &'a mut Emitter, place: &'a str) -> Self {
         out.end_statement();
         Self { out, place, known_words: Vec::new(), known_lines: Vec::new() }
@@ -61,7 +63,8 @@ impl<'a> Expressions<'a> {
         Ok(())
     }
 
-    /// Assigns to a field. If an index chooses the field and lies beyond the last one, it assigns nothing.
+    /// Assigns to a field. If an index chooses the field and lies beyond the last one, it
+    /// assigns nothing.
     pub(super) fn assign_to(&mut self, target: &FieldRef, value: &Term) -> Result<(), LoadError> {
         match target {
             FieldRef::One(slot) => self.assign(*slot, value),
@@ -71,7 +74,8 @@ impl<'a> Expressions<'a> {
         }
     }
 
-    /// Emits code for each of the things that an index can choose; the code of the chosen one is run.
+    /// Emits code for each element that the index can choose. At run time, only the code of the
+    /// chosen element runs.
     pub(super) fn for_each_choice<T>(
         &mut self,
         index: &Term,
@@ -94,7 +98,7 @@ impl<'a> Expressions<'a> {
         Ok(())
     }
 
-    /// Lines with the lowest `bits` bits of the term, and nothing above them.
+    /// Returns lines with the lowest `bits` bits of the term, and zeros above them.
     pub(super) fn whole_lines(&mut self, term: &Term, bits: u32) -> Result<LineIndex, LoadError> {
         let n = lines_for(bits);
         let line = self.lines(term, n)?;
@@ -107,7 +111,7 @@ impl<'a> Expressions<'a> {
         Ok(d)
     }
 
-    /// A word with the lowest `bits` bits of the term, and nothing above them.
+    /// Returns a word with the lowest `bits` bits of the term, and zeros above them.
     pub(super) fn word(&mut self, term: &Term, bits: u32) -> Result<Word, LoadError> {
         self.word_into(term, bits, None)
     }
@@ -162,14 +166,14 @@ impl<'a> Expressions<'a> {
                 self.choose(c, Op::Copy { d, a, cut: 0 }, Op::Copy { d, a: b, cut: 0 });
                 return Ok(d);
             }
-            // The whole value, with its highest bits cut off.
+            // Computes the whole value, and cuts off its highest bits.
             _ => Op::Copy { d, a: self.word(term, 64)?, cut },
         };
         self.out.push(op);
         Ok(d)
     }
 
-    /// Emits `yes` for the case that the word is not 0, and `no` for the case that it is.
+    /// Emits code that runs `yes` if the word is not 0, otherwise `no`.
     fn choose(&mut self, c: Word, yes: Op, no: Op) {
         let (otherwise, end) = (self.out.label(), self.out.label());
         let zero = self.out.word_constant(0);
@@ -217,7 +221,8 @@ impl<'a> Expressions<'a> {
         Ok(d)
     }
 
-    /// Computes `x & 0xff` as x in 8 bits, or in fewer if fewer are used.
+    /// Computes a masked term such as `x & 0xff` as x in 8 bits, or in fewer bits if the result
+    /// uses fewer.
     fn masked_word(
         &mut self,
         left: &Term,
@@ -263,7 +268,7 @@ impl<'a> Expressions<'a> {
         Ok(d)
     }
 
-    /// A word that holds all of an unsigned term.
+    /// Returns a word that holds all of an unsigned term.
     fn exact_word(&mut self, term: &Term) -> Result<Word, LoadError> {
         if term.bound.signed || term.bound.bits > 64 {
             return Err(unsupported(
@@ -294,7 +299,7 @@ impl<'a> Expressions<'a> {
         Ok(d)
     }
 
-    /// Both operands with all their bits.
+    /// Computes both operands with all their bits.
     fn operands(&mut self, left: &Term, right: &Term) -> Result<Operands, LoadError> {
         let signed = left.bound.signed || right.bound.signed;
         let bits = |bound: ValueRange| if signed { bound.signed_bits() } else { bound.bits };

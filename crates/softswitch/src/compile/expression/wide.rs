@@ -19,7 +19,7 @@ impl Expressions<'_> {
         Ok(lines_for(bits))
     }
 
-    /// Lines with the lowest 512 · `n` bits of the term.
+    /// Returns lines with the lowest 512 · `n` bits of the term.
     pub(super) fn lines(&mut self, term: &Term, n: u16) -> Result<LineIndex, LoadError> {
         self.lines_into(term, n, None)
     }
@@ -77,13 +77,14 @@ impl Expressions<'_> {
                 Ok(d)
             }
             Kind::Lookahead { offset, bits } => {
-                // All of it is read, though the caller may need only the lowest lines.
+                // The instruction reads all bits, although the caller may need only the lowest
+                // lines.
                 let all = lines_for(*bits);
                 let d = if all > n { self.out.temporary_lines(all) } else { self.wide_target(hint, n) };
                 self.out.push(Op::WideLookahead { d, offset: *offset, bits: *bits as u16 });
                 Ok(d)
             }
-            // Narrower terms were widened before.
+            // `lines_into` has widened narrower terms before.
             _ => Err(unsupported(self.place, "a wide expression of this form")),
         }
     }
@@ -107,7 +108,8 @@ impl Expressions<'_> {
         if op == Binary::Shr {
             let b = self.exact_word(right)?;
             let exact = self.lines_of(left.bound, left.bound.bits)?.max(n);
-            // The lowest lines of the result are the first ones.
+            // The lowest lines come first, so the result begins with the lines that the caller
+            // needs.
             return self.shift_lines_right(left, b, exact, hint.filter(|_| exact == n));
         }
         if op == Binary::Mul {
@@ -144,8 +146,8 @@ impl Expressions<'_> {
         Ok(d)
     }
 
-    /// Computes `x & mask` where the mask keeps all bits of `x`, or all that `n` lines
-    /// hold; `None` for other masks.
+    /// Computes `x & mask` if the mask keeps all bits of `x`, or all bits that `n` lines hold;
+    /// returns `None` for other masks.
     pub(super) fn masked_lines(
         &mut self,
         left: &Term,

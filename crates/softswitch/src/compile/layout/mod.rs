@@ -1,4 +1,4 @@
-//! Gives every field its word or lines.
+//! Assigns a word or lines to every field.
 
 mod union;
 mod wire;
@@ -17,37 +17,37 @@ use wire::lay_out;
 
 /// The struct of v1model's own metadata.
 pub(super) const STANDARD_METADATA: &str = "standard_metadata";
-/// Metadata that holds times. Metadata about the lengths of queues stays 0, because this switch has no
-/// queues between ingress and egress.
+/// Metadata that holds timestamps. Metadata about the lengths of queues stays 0, because this
+/// switch has no queues between ingress and egress.
 const TIMES: [&str; 3] = ["ingress_global_timestamp", "egress_global_timestamp", "enq_timestamp"];
-/// The most words that fields may take: more makes no sense and would not fit the
-/// instructions' indices.
+/// The maximum number of words that fields may take. More words would not fit the instructions'
+/// indices.
 const MAX_WORDS: usize = 30_000;
 
-/// Where a field is.
+/// The place of a field's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Storage {
-    /// In a word.
+    /// A word.
     Word(Word),
-    /// In lines, from this one on.
+    /// Several lines, of which this is the first.
     Lines(LineIndex),
 }
 
-/// A field.
+/// A field's place and type.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
-    /// Where it is.
+    /// The place of the field's value.
     pub(super) place: Storage,
-    /// Its width; of a field of variable length the greatest.
+    /// The field's width in bits; the maximum width if its length varies.
     pub(super) bits: u32,
-    /// True if its highest bit is a sign.
+    /// True if the field's highest bit is a sign.
     pub(super) signed: bool,
     /// The word that holds the number of bits of a field of variable length.
     pub(super) length: Option<Word>,
 }
 
 impl Slot {
-    /// A field in a word, without a sign.
+    /// Makes a field without a sign, in a word.
     pub(super) fn word(word: Word, bits: u32) -> Self {
         Self { place: Storage::Word(word), bits, signed: false, length: None }
     }
@@ -56,17 +56,17 @@ impl Slot {
 /// A header or a struct of metadata.
 #[derive(Debug)]
 pub(super) struct HeaderLayout {
-    /// Index in the program.
+    /// Index of the header in the program.
     pub(super) index: u16,
-    /// True for metadata: never on the wire, never invalid.
+    /// True for metadata, which is never on the wire and always valid.
     pub(super) metadata: bool,
-    /// In the order of the header's type.
+    /// The header's fields with their names, in the order of the header's type.
     fields: Vec<(String, Slot)>,
     word: Word,
 }
 
 impl HeaderLayout {
-    /// Its validity word; metadata is always valid.
+    /// Returns the validity word of the header; `None` for metadata, which is always valid.
     pub(super) fn validity(&self) -> Option<Word> {
         (!self.metadata).then_some(self.word)
     }
@@ -75,14 +75,15 @@ impl HeaderLayout {
         self.fields.iter().find(|(known, _)| known == name).map(|(_, slot)| *slot)
     }
 
-    /// The field at a position of the type; its validity is behind the last one.
+    /// Returns the field at a position of the header's type. The position behind the last field is
+    /// the validity.
     fn field_at(&self, position: usize) -> Option<Slot> {
         let valid = || (position == self.fields.len()).then(|| Slot::word(self.word, 1));
         self.fields.get(position).map(|(_, slot)| *slot).or_else(valid)
     }
 }
 
-/// Names of headers, fields and stacks.
+/// The places of all headers, fields and stacks, by name.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     headers: HashMap<String, HeaderLayout>,
@@ -192,7 +193,7 @@ impl Layout {
         Ok(())
     }
 
-    /// The names of all headers and fields, in the order of their indices.
+    /// Returns the names of all headers and fields, in the order of their indices.
     pub(super) fn names(&self) -> Vec<HeaderNames> {
         let field = |(name, slot): &(String, Slot)| FieldName {
             name: name.clone(),
@@ -212,12 +213,12 @@ impl Layout {
         names.collect()
     }
 
-    /// A header by name.
+    /// Returns a header by name.
     pub(super) fn header(&self, name: &str, place: &str) -> Result<&HeaderLayout, LoadError> {
         self.headers.get(name).ok_or_else(|| malformed(place, format!("there is no header {name}")))
     }
 
-    /// A header by name that can appear on the wire.
+    /// Returns the index of a header by name. The header must be able to appear on the wire.
     pub(super) fn wire_header(&self, name: &str, place: &str) -> Result<u16, LoadError> {
         let header = self.header(name, place)?;
         if header.metadata {
@@ -226,7 +227,7 @@ impl Layout {
         Ok(header.index)
     }
 
-    /// A header stack by name.
+    /// Returns a header stack by name.
     pub(super) fn stack(&self, name: &str, place: &str) -> Result<u16, LoadError> {
         self.stacks
             .get(name)
@@ -234,7 +235,7 @@ impl Layout {
             .ok_or_else(|| malformed(place, format!("there is no header stack {name}")))
     }
 
-    /// A field by name; `$valid$` is a header's validity.
+    /// Returns a field by name. The field `$valid$` is the header's validity.
     pub(super) fn field(&self, header: &str, field: &str, place: &str) -> Result<Slot, LoadError> {
         let known = self.header(header, place)?;
         if field == "$valid$" && !known.metadata {
@@ -247,13 +248,13 @@ impl Layout {
         slot.ok_or_else(|| malformed(place, format!("header {header} has no field {field}")))
     }
 
-    /// A field of a header, by its position in the header's type.
+    /// Returns a field of a header, by its position in the header's type.
     pub(super) fn field_at(&self, header: u16, position: usize, place: &str) -> Result<Slot, LoadError> {
         let slot = self.by_index(header).and_then(|header| header.field_at(position));
         slot.ok_or_else(|| malformed(place, format!("a header has no field number {position}")))
     }
 
-    /// A field of a header, by its name.
+    /// Returns a field of a header, by its name.
     pub(super) fn field_of(&self, header: u16, field: &str, place: &str) -> Result<Slot, LoadError> {
         let slot = self.by_index(header).and_then(|header| header.field(field));
         slot.ok_or_else(|| malformed(place, format!("the headers have no field {field}")))
@@ -268,13 +269,13 @@ impl Layout {
         self.headers.get(self.names.get(usize::from(index))?)
     }
 
-    /// The headers of a stack.
+    /// Returns the headers of a stack.
     pub(super) fn stack_headers(&self, stack: u16) -> std::ops::Range<u16> {
         let stack = self.stack_list[usize::from(stack)];
         stack.first..stack.first + stack.size
     }
 
-    /// The metadata that the switch itself uses.
+    /// Returns the places of the metadata that the switch itself reads and writes.
     pub(super) fn standard(&self, errors: &[(String, u64)]) -> Result<Standard, LoadError> {
         let word = |field: &str| match self.field(STANDARD_METADATA, field, STANDARD_METADATA)?.place {
             Storage::Word(word) => Ok(word),
@@ -301,8 +302,8 @@ impl Layout {
         })
     }
 
-    /// Returns the metadata that holds timestamps, if the program reads any.
-    /// The caller must resolve every name before.
+    /// Returns the places of timestamps, if the program reads any.
+    /// Call this after all names are resolved.
     pub(super) fn clocks(&self) -> Result<Option<Clocks>, LoadError> {
         if !self.asks_for_times.get() {
             return Ok(None);
@@ -317,7 +318,8 @@ impl Layout {
 }
 
 impl Slot {
-    /// The same field in a certain header.
+    /// Converts a field's place, which is relative to the start of its header, to its place in
+    /// `header`.
     fn at(self, header: &program::Header) -> Self {
         let place = match self.place {
             Storage::Word(word) => Storage::Word(header.word + word),

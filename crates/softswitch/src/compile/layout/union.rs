@@ -1,4 +1,4 @@
-//! Header unions: which headers are members of the same one.
+//! Header unions and their member headers.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ pub(super) struct Unions {
     by_name: HashMap<String, Vec<u16>>,
     /// The unions that stacks consist of, by name.
     stacks: HashMap<String, UnionStack>,
-    /// For each member the other members of its union.
+    /// For each member, the other members of its union.
     siblings: HashMap<u16, Vec<u16>>,
 }
 
@@ -31,7 +31,7 @@ pub(in crate::compile) struct UnionStack {
 }
 
 impl UnionStack {
-    /// The position of a member in its union.
+    /// Returns the position of a member in its union.
     pub(in crate::compile) fn member(&self, name: &str, place: &str) -> Result<usize, LoadError> {
         let position = self.names.iter().position(|known| known == name);
         position.ok_or_else(|| malformed(place, format!("the stack's unions have no member {name}")))
@@ -85,19 +85,19 @@ impl Layout {
         Ok(())
     }
 
-    /// The members of a header union.
+    /// Returns the members of a header union.
     pub(in crate::compile) fn union(&self, name: &str, place: &str) -> Result<&[u16], LoadError> {
         let members = self.unions.by_name.get(name).map(Vec::as_slice);
         members.ok_or_else(|| malformed(place, format!("there is no header union {name}")))
     }
 
-    /// A stack of header unions.
+    /// Returns a stack of header unions.
     pub(in crate::compile) fn union_stack(&self, name: &str, place: &str) -> Result<&UnionStack, LoadError> {
         let stack = self.unions.stacks.get(name);
         stack.ok_or_else(|| malformed(place, format!("there is no header union stack {name}")))
     }
 
-    /// The headers that become invalid when this one becomes valid.
+    /// Returns the headers that become invalid when this header becomes valid.
     pub(in crate::compile) fn siblings(&self, header: u16) -> &[u16] {
         self.unions.siblings.get(&header).map(Vec::as_slice).unwrap_or_default()
     }

@@ -8,7 +8,8 @@ use crate::program::{
     Format, Group, LooseField, MAX_BITS, NarrowField, Place, VariableField, WideField, lines_for,
 };
 
-/// Computes the words, lines and bytes of a header type, counted from the header's first.
+/// Computes the places and the wire format of a header type's fields, relative to the start of the
+/// header.
 pub(super) fn lay_out(
     kind: &json::HeaderType,
     on_wire: bool,
@@ -39,7 +40,7 @@ pub(super) fn lay_out(
     Ok((format, slots))
 }
 
-/// Gives a field its word or lines, counted from the header's first.
+/// Assigns a word or lines to a field, relative to the start of the header.
 fn slot(
     field: &json::Field,
     kind: &json::HeaderType,
@@ -70,8 +71,9 @@ fn width(bits: &serde_json::Value, place: &str) -> Result<u32, LoadError> {
     width.ok_or_else(|| unsupported(place, format!("a field of {bits} bits")))
 }
 
-/// The greatest length of a field of variable length: what the header's other fields
-/// leave of the header's.
+/// Returns the maximum length of a field of variable length, in bits.
+///
+/// It is the header's maximum length minus the header's other fields.
 fn most_bits(field: &json::Field, kind: &json::HeaderType, place: &str) -> Result<u32, LoadError> {
     let others = kind.fields.iter().filter(|other| other.1.as_str() != Some("*"));
     let others = others.fold(0, |sum: u64, other| sum.saturating_add(other.1.as_u64().unwrap_or(0)));
@@ -109,14 +111,14 @@ impl Wire {
         if self.bit > usize::from(u16::MAX) * 8 {
             return Err(unsupported(place, "a header of more than 65535 bytes"));
         }
-        // What follows a field of variable length has no fixed place.
+        // Fields behind a field of variable length have no fixed position.
         if self.bit.is_multiple_of(8) {
             self.close(format);
         }
         Ok(())
     }
 
-    /// Describes the fields that have gathered since the last byte boundary.
+    /// Describes the open fields, which end at this byte boundary.
     fn close(&mut self, format: &mut Format) {
         let begin = self.open.first().map_or(self.bit, |first| first.1);
         let bits = self.bit - begin;
@@ -149,7 +151,7 @@ impl Wire {
     }
 }
 
-/// Describes fields of up to 64 bits together: their words, first bits and widths.
+/// Describes a group of fields of up to 64 bits. Each field has its word, first bit and width.
 fn group(format: &mut Format, fields: Vec<(u16, usize, u32)>, begin: usize, end: usize) {
     if fields.is_empty() {
         return;

@@ -5,6 +5,7 @@
 pub struct ActionCall {
     /// Id of the action.
     pub action_id: u32,
-    /// Parameter ids (1, 2, ...) and values; all of the action's, in any order when written.
+    /// Ids (1, 2, ...) and values of all parameters of the action. Writers may give them in any
+    /// order.
     pub params: Vec<(u32, Vec<u8>)>,
 }

@@ -3,8 +3,8 @@
 /// Value of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CounterValue {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Their bytes, as they came in.
+    /// Length of these packets in bytes, as received.
     pub bytes: u64,
 }

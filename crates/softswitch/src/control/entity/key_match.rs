@@ -5,28 +5,29 @@
 pub enum KeyMatch {
     /// Matches the whole value.
     Exact(Vec<u8>),
-    /// Matches the bits that `mask` has set. A field that is left out matches anything.
+    /// Matches the bits that `mask` has set. An entry without this field matches every value.
     Ternary {
-        /// The bits to match; zero where `mask` is.
+        /// The value to compare with; its bits are zero where `mask` is zero.
         value: Vec<u8>,
-        /// Which bits matter; never all zeros.
+        /// The bits to compare; never all zeros.
         mask: Vec<u8>,
     },
-    /// Matches the first `prefix_len` bits. A field that is left out matches anything.
+    /// Matches the first `prefix_len` bits. An entry without this field matches every value.
     Lpm {
-        /// The prefix; zero behind its end.
+        /// The prefix; the bits behind its end are zero.
         value: Vec<u8>,
-        /// Its length in bits; never zero.
+        /// The length of the prefix in bits; never zero.
         prefix_len: u32,
     },
-    /// Matches from `low` to `high`, both included. A field that is left out matches anything.
+    /// Matches from `low` to `high`, both included. An entry without this field matches every
+    /// value.
     Range {
         /// The lowest value that matches.
         low: Vec<u8>,
         /// The highest value that matches.
         high: Vec<u8>,
     },
-    /// Matches the whole value. A field that is left out matches anything.
+    /// Matches the whole value. An entry without this field matches every value.
     Optional(Vec<u8>),
 }
 

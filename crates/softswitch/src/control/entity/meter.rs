@@ -2,29 +2,32 @@
 
 use super::CounterValue;
 
-/// The rates of a meter: tokens a second, packets or bytes as the program says, and the most tokens at
-/// once. The peak rate is not below the committed one; a meter with a single rate has it as the peak rate, too.
+/// The rates of a meter in tokens per second, and its bursts in tokens.
+///
+/// A token is a packet or a byte, as the program declares. The peak rate is at least the committed
+/// rate. A meter with a single rate has this rate in both fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MeterConfig {
-    /// Packets within it are green.
+    /// The committed rate. Packets within it are green.
     pub committed_rate: u64,
-    /// The committed rate's burst.
+    /// The maximum burst at the committed rate.
     pub committed_burst: u64,
-    /// Packets above it are red.
+    /// The peak rate. Packets above it are red.
     pub peak_rate: u64,
-    /// The peak rate's burst.
+    /// The maximum burst at the peak rate.
     pub peak_burst: u64,
-    /// The burst that a single rate of three colours has for yellow packets; 0 for all other meters.
+    /// The burst for yellow packets of a meter with a single rate and three colours; 0 for all
+    /// other meters.
     pub excess_burst: u64,
 }
 
 /// Packets and bytes that a meter has marked, by colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MeterColours {
-    /// Within the committed rate.
+    /// Packets within the committed rate.
     pub green: CounterValue,
-    /// Above that.
+    /// Packets above the committed rate that are not red.
     pub yellow: CounterValue,
-    /// Above the peak rate, or the excess burst.
+    /// Packets above the peak rate, or above the excess burst.
     pub red: CounterValue,
 }

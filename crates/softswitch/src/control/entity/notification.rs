@@ -7,20 +7,21 @@ use super::TableEntry;
 /// Configuration of a digest by the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DigestConfig {
-    /// Time for which a message may wait for others; zero: not at all.
+    /// The maximum time for which a message waits for others; zero sends each message at once.
     pub max_timeout: Duration,
-    /// The most messages of a list; 0: as many as the switch likes.
+    /// The maximum number of messages in a list; 0 leaves the number to the switch.
     pub max_list_size: usize,
-    /// The time in which the same message is not sent again, unless the controller acknowledges it.
+    /// Time during which the switch does not repeat a message, unless the controller acknowledges
+    /// it.
     pub ack_timeout: Duration,
 }
 
 /// Messages of a digest that the switch sends together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestList {
-    /// The id that the controller acknowledges.
+    /// The id with which the controller acknowledges the list.
     pub list_id: u64,
-    /// The values of each message's fields, canonical.
+    /// For each message, the canonical values of its fields.
     pub messages: Vec<Vec<Vec<u8>>>,
 }
 
@@ -34,6 +35,6 @@ pub enum Notification {
         /// The messages.
         list: DigestList,
     },
-    /// Entries that no packet has hit for as long as their timeouts.
+    /// Entries that no packet has hit during their timeouts.
     Idle(Vec<TableEntry>),
 }

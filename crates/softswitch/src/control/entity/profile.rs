@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::ActionCall;
 
-/// The port on which it depends whether a selector chooses something.
+/// The port that must be up for a selector to choose a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Watch {
     /// The member may always be chosen.
@@ -12,12 +12,12 @@ pub enum Watch {
     Nothing,
     /// The member is not chosen while this port is down.
     Port(u16),
-    /// The member is not chosen while this port is down; the port has the form of older controllers.
+    /// Like `Port`, but the controller gave the port in P4Runtime's older form.
     PortNumber(u16),
 }
 
 impl Watch {
-    /// The port, if there is one.
+    /// Returns the port, if there is one.
     pub fn port(self) -> Option<u16> {
         match self {
             Self::Nothing => None,
@@ -36,9 +36,9 @@ impl Watch {
 pub struct WeightedCall {
     /// The action.
     pub call: ActionCall,
-    /// Number of times that it counts.
+    /// The weight of the action in the selector's choice.
     pub weight: u32,
-    /// The port that has to be up for it.
+    /// The port that must be up for the selector to choose the action.
     pub watch: Watch,
 }
 
@@ -47,7 +47,7 @@ pub struct WeightedCall {
 pub struct ProfileMember {
     /// Id of the action profile.
     pub profile_id: u32,
-    /// Its id in the profile.
+    /// Id of the member in the profile.
     pub member_id: u32,
     /// The action of the member.
     pub action: ActionCall,
@@ -58,11 +58,11 @@ pub struct ProfileMember {
 pub struct ProfileGroup {
     /// Id of the selector.
     pub profile_id: u32,
-    /// Its id in the selector.
+    /// Id of the group in the selector.
     pub group_id: u32,
-    /// Its members.
+    /// The members of the group.
     pub members: Vec<GroupMember>,
-    /// The most that the weights may add up to; 0: as many as the selector allows.
+    /// The maximum sum of the members' weights; 0 for the selector's limit.
     pub max_size: u32,
 }
 
@@ -71,8 +71,8 @@ pub struct ProfileGroup {
 pub struct GroupMember {
     /// The member's id.
     pub member_id: u32,
-    /// Number of times that it counts.
+    /// The weight of the member in the selector's choice.
     pub weight: u32,
-    /// The port that has to be up for it.
+    /// The port that must be up for the selector to choose the member.
     pub watch: Watch,
 }

@@ -9,23 +9,25 @@ pub struct Replica {
     pub instance: u16,
 }
 
-/// A clone session of the packet replication engine: what becomes of a clone.
+/// A clone session of the packet replication engine. It determines the copies that a clone request
+/// makes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CloneSession {
-    /// Its id, from 1 to 32767.
+    /// Id of the session, from 1 to 32767.
     pub id: u16,
     /// The copies to make.
     pub replicas: Vec<Replica>,
-    /// The class of service, kept for the controller: this switch has one queue for all.
+    /// The class of service. The switch only stores it for the controller, because it has one queue
+    /// for all classes.
     pub class_of_service: u32,
-    /// Number of bytes of the packet that a clone carries; 0: all. Headers stay whole.
+    /// The maximum length of a clone in bytes; 0 means no limit. Headers are never cut.
     pub packet_length: u32,
-    /// The controller's own note, returned unchanged.
+    /// The controller's own data, which the switch returns unchanged.
     pub metadata: Vec<u8>,
 }
 
 impl CloneSession {
-    /// The most bytes that a clone carries.
+    /// Returns the maximum length of a clone in bytes.
     pub(crate) fn limit(&self) -> usize {
         match self.packet_length {
             0 => usize::MAX,
@@ -37,13 +39,16 @@ impl CloneSession {
 /// A multicast group of the packet replication engine.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MulticastGroup {
-    /// Its id, `mcast_grp` in the program; never 0.
+    /// Id of the group, which is `mcast_grp` in the program; never 0.
     pub id: u16,
     /// The copies to make.
     pub replicas: Vec<Replica>,
-    /// For each replica, in the same order, those that take its place while its port is down, the best
-    /// first. Empty where no replica has any. A replica that has some is left out while none of the ports is up.
+    /// The backups of each replica, in the order of `replicas`, with the preferred backup first.
+    ///
+    /// A backup takes the place of its replica while the replica's port is down. A replica with
+    /// backups is left out while all these ports are down. The list is empty if no replica has
+    /// backups.
     pub backups: Vec<Vec<Replica>>,
-    /// The controller's own note, returned unchanged.
+    /// The controller's own data, which the switch returns unchanged.
     pub metadata: Vec<u8>,
 }

@@ -9,9 +9,10 @@ use super::{ActionCall, CounterValue, FieldMatch, MeterColours, MeterConfig, Wei
 pub struct EntryKey {
     /// Id of the table.
     pub table_id: u32,
-    /// Match fields, in any order when written, by id when read.
+    /// Match fields. Writers may give them in any order; readers get them ordered by id.
     pub matches: Vec<FieldMatch>,
-    /// The larger number wins. Above 0 in tables with ternary, range or optional fields, else 0.
+    /// The priority; the larger number wins. It is above 0 in tables with ternary, range or
+    /// optional fields, otherwise 0.
     pub priority: i32,
 }
 
@@ -22,14 +23,15 @@ pub struct TableEntry {
     pub key: EntryKey,
     /// The action of the entry.
     pub action: EntryAction,
-    /// The controller's own note, returned unchanged.
+    /// The controller's own data, which the switch returns unchanged.
     pub metadata: Vec<u8>,
-    /// The time without a packet after which the switch notifies the controller; zero: never.
+    /// The time without a packet after which the switch notifies the controller; zero disables the
+    /// notification.
     pub idle_timeout: Duration,
 }
 
 impl TableEntry {
-    /// An entry without a note, and without a timeout.
+    /// Creates an entry without controller data and without a timeout.
     pub fn new(key: EntryKey, action: impl Into<EntryAction>) -> Self {
         Self { key, action: action.into(), metadata: Vec::new(), idle_timeout: Duration::ZERO }
     }
@@ -63,12 +65,12 @@ pub enum EntryRef {
     Default(u32),
 }
 
-/// A table's default entry, for packets that nothing matches.
+/// A table's default entry, for packets that match no entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefaultEntry {
-    /// Its action; `None`: nothing is done.
+    /// The default action; `None` if such packets run no action.
     pub action: Option<ActionCall>,
-    /// The controller's own note, returned unchanged.
+    /// The controller's own data, which the switch returns unchanged.
     pub metadata: Vec<u8>,
     /// The entry's counter and meter.
     pub resources: DirectResources,
@@ -77,13 +79,14 @@ pub struct DefaultEntry {
 /// Resources of an entry besides its action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DirectResources {
-    /// Its counter; `None` where the table has none.
+    /// The counter; `None` if the table has no counters.
     pub counter: Option<CounterValue>,
-    /// Its meter's rates; `None` where the table has no meter, or all packets are green.
+    /// The rates of the meter; `None` if the table has no meters, or if all packets are green.
     pub meter: Option<MeterConfig>,
-    /// The packets that its meter has marked; `None` where the table has no meter.
+    /// The packets that the meter has marked; `None` if the table has no meters.
     pub colours: Option<MeterColours>,
-    /// Time since a packet last hit it, or since it was written; `None` where the table has no timeouts.
+    /// Time since a packet last hit the entry, or since it was written; `None` if the table has no
+    /// timeouts.
     pub since_last_hit: Option<Duration>,
     /// True if the program fixed the entry, so that its action cannot be changed.
     pub constant: bool,

@@ -1,6 +1,6 @@
 //! Arithmetic on lines.
-//! Each operation goes line by line through a copy on the stack, so that the compiler can vectorise it without knowing
-//! that places don't overlap; operands and result may be the same.
+//! Each operation copies line by line through the stack. So the compiler can vectorise it without
+//! knowing that places do not overlap, and operands and result may be the same.
 
 use std::cmp::Ordering;
 
@@ -9,19 +9,19 @@ use crate::program::{LIMBS, Line, LineIndex};
 /// The number of limbs of the widest value.
 const MAX_LIMBS: usize = 64;
 
-/// d = a & b.
+/// Computes d = a & b.
 #[inline(always)]
 pub(super) fn and(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
     bitwise(lines, d, a, b, n, |a, b| a & b);
 }
 
-/// d = a | b.
+/// Computes d = a | b.
 #[inline(always)]
 pub(super) fn or(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
     bitwise(lines, d, a, b, n, |a, b| a | b);
 }
 
-/// d = a ^ b.
+/// Computes d = a ^ b.
 #[inline(always)]
 pub(super) fn xor(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
     bitwise(lines, d, a, b, n, |a, b| a ^ b);
@@ -40,13 +40,13 @@ fn bitwise(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8, 
     }
 }
 
-/// d = a + b.
+/// Computes d = a + b.
 #[inline(always)]
 pub(super) fn add(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
     carrying(lines, d, a, b, n, u64::carrying_add);
 }
 
-/// d = a - b.
+/// Computes d = a - b.
 #[inline(always)]
 pub(super) fn sub(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
     carrying(lines, d, a, b, n, u64::borrowing_sub);
@@ -73,7 +73,7 @@ fn carrying(
     }
 }
 
-/// d = a + b in each lane of 32 bits.
+/// Computes d = a + b in each lane of 32 bits.
 #[inline(always)]
 pub(super) fn add_lanes(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, n: u8) {
     let (d, a, b) = (usize::from(d), usize::from(a), usize::from(b));
@@ -97,7 +97,8 @@ pub(super) fn add_lanes_to(cells: &mut [Line], lines: &mut [Line], held: LineInd
 
 #[inline(always)]
 fn sum_of_lanes(a: &Line, b: &Line) -> Line {
-    // In this form, unlike with numbers of 32 bits, the compiler uses the wide vectors.
+    // In this form the compiler uses the wide vectors, which it does not use for numbers of 32
+    // bits.
     const TOPS: u64 = 0x8000_0000_8000_0000;
     let mut sum = [0; LIMBS];
     for i in 0..LIMBS {
@@ -121,27 +122,27 @@ pub(super) fn mul(lines: &mut [Line], d: LineIndex, a: LineIndex, b: LineIndex, 
     }
 }
 
-/// d = a.
+/// Copies a to d.
 pub(super) fn copy(lines: &mut [Line], d: LineIndex, a: LineIndex, n: u8) {
     let a = usize::from(a);
     lines.copy_within(a..a + usize::from(n), d.into());
 }
 
-/// d = a word.
+/// Copies the word a to d, with zeros above it.
 pub(super) fn widen(lines: &mut [Line], d: LineIndex, a: u64, n: u8) {
     limbs_mut(lines, d, n).fill(0);
     lines[usize::from(d)][0] = a;
 }
 
-/// d = a, which has fewer lines.
+/// Copies a to d, with zeros above it. `a` has `from` lines, and `d` has `n` lines.
 pub(super) fn extend(lines: &mut [Line], d: LineIndex, a: LineIndex, from: u8, n: u8) {
     copy(lines, d, a, from);
     limbs_mut(lines, d + LineIndex::from(from), n - from).fill(0);
 }
 
-/// d = a << by.
+/// Computes d = a << by.
 pub(super) fn shl(lines: &mut [Line], d: LineIndex, a: LineIndex, by: u64, n: u8) {
-    // Zeros behind the value, to shift in.
+    // The zeros behind the value are shifted in.
     let mut from = [0; 2 * MAX_LIMBS + 1];
     let base = MAX_LIMBS + 1;
     let source = limbs(lines, a, n);
@@ -159,9 +160,9 @@ pub(super) fn shl(lines: &mut [Line], d: LineIndex, a: LineIndex, by: u64, n: u8
     }
 }
 
-/// d = a >> by.
+/// Computes d = a >> by.
 pub(super) fn shr(lines: &mut [Line], d: LineIndex, a: LineIndex, by: u64, n: u8) {
-    // Zeros in front of the value, to shift in.
+    // The zeros in front of the value are shifted in.
     let mut from = [0; 2 * MAX_LIMBS + 1];
     let source = limbs(lines, a, n);
     from[..source.len()].copy_from_slice(source);
@@ -186,12 +187,12 @@ fn split(by: u64, limbs: usize) -> (usize, u32) {
     ((by / 64) as usize, (by % 64) as u32)
 }
 
-/// Compares as unsigned numbers.
+/// Compares a and b as unsigned numbers.
 pub(super) fn compare(lines: &[Line], a: LineIndex, b: LineIndex, n: u8) -> Ordering {
     limbs(lines, a, n).iter().rev().cmp(limbs(lines, b, n).iter().rev())
 }
 
-/// Compares as two's complements.
+/// Compares a and b in two's complement.
 pub(super) fn compare_signed(lines: &[Line], a: LineIndex, b: LineIndex, n: u8) -> Ordering {
     let negative = |at| limbs(lines, at, n).last().is_some_and(|limb| limb >> 63 == 1);
     negative(b).cmp(&negative(a)).then_with(|| compare(lines, a, b, n))

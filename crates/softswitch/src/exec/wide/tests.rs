@@ -1,4 +1,4 @@
-//! Compares operations on lines with arithmetic that has one limb more.
+//! Compares operations on lines with operations on wider numbers.
 
 use std::cmp::Ordering;
 
@@ -22,7 +22,7 @@ fn bit(limbs: &[u64], index: u64) -> bool {
     limbs[(index / 64) as usize] >> (index % 64) & 1 == 1
 }
 
-/// Limbs that are often all zeros or all ones, where carries run far.
+/// Generates limbs that are often all zeros or all ones, so that carries pass over many limbs.
 fn value() -> impl Strategy<Value = [u64; 16]> {
     proptest::array::uniform16(prop_oneof![Just(0), Just(u64::MAX), any::<u64>()])
 }
@@ -75,7 +75,7 @@ proptest! {
         for i in 0..BITS {
             prop_assert_eq!(bit(limbs(&lines, D, N), i), i >= by && bit(&a, i - by));
         }
-        // In place, too.
+        // The operation also works in place.
         shr(&mut lines, A, A, by, N);
         for i in 0..BITS {
             prop_assert_eq!(bit(limbs(&lines, A, N), i), by < BITS - i && bit(&a, i + by));

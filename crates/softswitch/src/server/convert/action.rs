@@ -1,4 +1,4 @@
-//! Actions of entries, and of the members of action profiles.
+//! Converts actions of entries, and of the members of action profiles.
 
 use tributary_p4runtime::canonical;
 use tributary_p4runtime::p4::v1::action_profile_action::WatchKind;
@@ -9,7 +9,7 @@ use crate::control::{ActionCall, EntryAction, Watch, WeightedCall};
 use crate::program::DROP_PORT;
 use crate::server::status::Refusal;
 
-/// The action of an entry, if it has one.
+/// Converts the action of an entry, if the message has one.
 pub(in crate::server) fn action(
     message: Option<message::TableAction>,
 ) -> Result<Option<EntryAction>, Refusal> {
@@ -22,13 +22,13 @@ pub(in crate::server) fn action(
     })
 }
 
-/// An action with its arguments.
+/// Converts an action with its arguments.
 pub(in crate::server) fn call(message: message::Action) -> ActionCall {
     let params = message.params.into_iter().map(|param| (param.param_id, param.value)).collect();
     ActionCall { action_id: message.action_id, params }
 }
 
-/// The action of an entry as a message.
+/// Converts the action of an entry to a message.
 pub(in crate::server) fn action_message(action: EntryAction) -> message::TableAction {
     let kind = match action {
         EntryAction::Call(call) => table_action::Type::Action(call_message(call)),
@@ -39,13 +39,13 @@ pub(in crate::server) fn action_message(action: EntryAction) -> message::TableAc
     message::TableAction { r#type: Some(kind) }
 }
 
-/// An action with its arguments as a message.
+/// Converts an action with its arguments to a message.
 pub(in crate::server) fn call_message(call: ActionCall) -> message::Action {
     let params = call.params.into_iter().map(|(param_id, value)| Param { param_id, value }).collect();
     message::Action { action_id: call.action_id, params }
 }
 
-/// The actions of a set.
+/// Converts a set of actions.
 fn one_shot(set: message::ActionProfileActionSet) -> Result<Vec<WeightedCall>, Refusal> {
     if set.group_action.is_some() {
         return Err(Refusal::unimplemented("a group action"));
@@ -69,7 +69,7 @@ fn weighted_call(message: message::ActionProfileAction) -> Result<WeightedCall, 
     Ok(WeightedCall { call: call(action), weight: weight(message.weight)?, watch })
 }
 
-/// The weight of a member or an action; above 0.
+/// Converts the weight of a member or an action, which must be above 0.
 pub(in crate::server) fn weight(weight: i32) -> Result<u32, Refusal> {
     u32::try_from(weight)
         .ok()
@@ -77,7 +77,7 @@ pub(in crate::server) fn weight(weight: i32) -> Result<u32, Refusal> {
         .ok_or_else(|| Refusal::invalid(format!("a weight has to be above 0, and this one is {weight}")))
 }
 
-/// The port to watch in the older form: 0 is none.
+/// Converts the port to watch from P4Runtime's older form, in which 0 means no port.
 pub(in crate::server) fn watched_number(port: i32) -> Result<Watch, Refusal> {
     match u16::try_from(port) {
         Ok(0) => Ok(Watch::Nothing),
@@ -86,7 +86,7 @@ pub(in crate::server) fn watched_number(port: i32) -> Result<Watch, Refusal> {
     }
 }
 
-/// The port to watch in the newer form: nothing is none.
+/// Converts the port to watch from P4Runtime's newer form, in which empty bytes mean no port.
 pub(in crate::server) fn watched(port: &[u8]) -> Result<Watch, Refusal> {
     if port.is_empty() {
         return Ok(Watch::Nothing);
@@ -99,7 +99,7 @@ pub(in crate::server) fn watched(port: &[u8]) -> Result<Watch, Refusal> {
     }
 }
 
-/// A set of actions as a message.
+/// Converts a set of actions to a message.
 fn one_shot_message(calls: Vec<WeightedCall>) -> message::ActionProfileActionSet {
     let action = |one: WeightedCall| message::ActionProfileAction {
         action: Some(call_message(one.call)),

@@ -18,7 +18,7 @@ pub(super) use resources::{
 use super::status::Refusal;
 use crate::control::{EntryKey, EntryRef, FieldMatch, KeyMatch, TableEntry};
 
-/// The key of an entry; the switch checks it against the table.
+/// Converts the key of an entry. The switch checks the key against the table.
 pub(super) fn key(
     table_id: u32,
     matches: Vec<message::FieldMatch>,
@@ -27,7 +27,7 @@ pub(super) fn key(
     Ok(EntryKey { table_id, matches: self::matches(matches)?, priority })
 }
 
-/// The entry, or default entry, whose counter or meter is meant.
+/// Converts the entry, or default entry, that owns a counter or meter.
 pub(super) fn entry_ref(entry: message::TableEntry) -> Result<EntryRef, Refusal> {
     if !entry.is_default_action {
         return Ok(EntryRef::Entry(key(entry.table_id, entry.r#match, entry.priority)?));
@@ -44,7 +44,7 @@ pub(super) fn check_default_key(entry: &message::TableEntry) -> Result<(), Refus
     Err(Refusal::invalid("a default action has no match fields and no priority"))
 }
 
-/// Match fields of an entry or of a value set's member.
+/// Converts the match fields of an entry or of a value set's member.
 pub(super) fn matches(messages: Vec<message::FieldMatch>) -> Result<Vec<FieldMatch>, Refusal> {
     messages.into_iter().map(field_match).collect()
 }
@@ -69,7 +69,7 @@ fn field_match(message: message::FieldMatch) -> Result<FieldMatch, Refusal> {
     Ok(FieldMatch { field_id, key })
 }
 
-/// An entry as a message, without its counter.
+/// Converts an entry to a message, without its counter.
 pub(super) fn entry_message(entry: TableEntry) -> message::TableEntry {
     let (controller_metadata, metadata) = read_note(&entry.metadata);
     message::TableEntry {
@@ -97,21 +97,22 @@ pub(super) fn match_message(field: FieldMatch) -> message::FieldMatch {
     message::FieldMatch { field_id: field.field_id, field_match_type: Some(kind) }
 }
 
-/// An idle timeout; 0: none.
+/// Converts an idle timeout; 0 means no timeout.
 pub(super) fn timeout(nanoseconds: i64) -> Result<Duration, Refusal> {
     let nanoseconds = u64::try_from(nanoseconds)
         .map_err(|_| Refusal::invalid("an entry's idle_timeout_ns can't be negative"))?;
     Ok(Duration::from_nanos(nanoseconds))
 }
 
-/// A time in nanoseconds, as messages have it.
+/// Converts a time to the nanoseconds of a message.
 pub(super) fn nanoseconds(time: Duration) -> i64 {
     i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// The data that the controller wants back with an entry.
-/// P4Runtime has two fields for it, the switch one: eight bytes for the older field, then the newer one; empty where
-/// both are unset.
+/// Returns the controller's own data of an entry, which the switch returns unchanged.
+///
+/// P4Runtime has two fields for it, and the switch has one. It has eight bytes for the older field,
+/// followed by the newer field. It is empty if both are unset.
 pub(super) fn note(entry: &message::TableEntry) -> Vec<u8> {
     if entry.controller_metadata == 0 && entry.metadata.is_empty() {
         return Vec::new();
@@ -119,7 +120,7 @@ pub(super) fn note(entry: &message::TableEntry) -> Vec<u8> {
     [&entry.controller_metadata.to_be_bytes()[..], &entry.metadata].concat()
 }
 
-/// `controller_metadata` and `metadata` out of a note.
+/// Splits the controller's own data into `controller_metadata` and `metadata`.
 pub(super) fn read_note(note: &[u8]) -> (u64, &[u8]) {
     match note.split_first_chunk() {
         Some((older, newer)) => (u64::from_be_bytes(*older), newer),
@@ -132,13 +133,13 @@ pub(super) fn has_direct_meter(table: &Table) -> bool {
     table.direct_resources.iter().any(|id| id >> 24 == Prefix::DirectMeter as u32)
 }
 
-/// The id of a table's direct counter, if it has one.
+/// Returns the id of a table's direct counter, if the table has one.
 pub(super) fn direct_counter(table: &Table) -> Option<u32> {
     let is_counter = |id: &u32| id >> 24 == Prefix::DirectCounter as u32;
     table.direct_resources.iter().copied().find(is_counter)
 }
 
-/// The index of a cell; `None`: all cells.
+/// Converts the index of a cell; `None` means all cells.
 pub(super) fn index(message: Option<&message::Index>) -> Result<Option<i64>, Refusal> {
     match message.map(|index| index.index) {
         Some(index) if index < 0 => Err(Refusal::invalid(format!("{index} is no index: indices start at 0"))),

@@ -1,22 +1,23 @@
-//! Counters and meters.
+//! Converts counters and meters.
 
 use tributary_p4runtime::p4::v1 as message;
 
 use crate::control::{CounterValue, MeterColours, MeterConfig};
 use crate::server::status::Refusal;
 
-/// The value of a counter.
+/// Converts the value of a counter.
 pub(in crate::server) fn counter_value(data: &message::CounterData) -> CounterValue {
     CounterValue { packets: data.packet_count.cast_unsigned(), bytes: data.byte_count.cast_unsigned() }
 }
 
-/// The value of a counter as a message.
+/// Converts the value of a counter to a message.
 pub(in crate::server) fn counter_data(value: CounterValue) -> message::CounterData {
     message::CounterData { byte_count: value.bytes.cast_signed(), packet_count: value.packets.cast_signed() }
 }
 
-/// Returns true if an update sets a meter's counters by colour to zero, the only value that it can
-/// give them.
+/// Returns true if an update clears a meter's counts of marked packets.
+///
+/// An update cannot set them to other values.
 pub(in crate::server) fn clears_colours(
     colours: Option<&message::MeterCounterData>,
 ) -> Result<bool, Refusal> {
@@ -28,14 +29,14 @@ pub(in crate::server) fn clears_colours(
     Ok(true)
 }
 
-/// Packets and bytes that a meter has marked, as a message.
+/// Converts the packets and bytes that a meter has marked to a message.
 pub(in crate::server) fn colours_message(colours: MeterColours) -> message::MeterCounterData {
     let [green, yellow, red] =
         [colours.green, colours.yellow, colours.red].map(|count| Some(counter_data(count)));
     message::MeterCounterData { green, yellow, red }
 }
 
-/// The rates in a message.
+/// Converts the rates in a message.
 pub(in crate::server) fn meter_config(message: &message::MeterConfig) -> Result<MeterConfig, Refusal> {
     let rate = |name: &str, value: i64| {
         u64::try_from(value).map_err(|_| Refusal::invalid(format!("a meter's {name} can't be negative")))
@@ -49,7 +50,7 @@ pub(in crate::server) fn meter_config(message: &message::MeterConfig) -> Result<
     })
 }
 
-/// Rates as a message.
+/// Converts rates to a message.
 pub(in crate::server) fn meter_config_message(config: MeterConfig) -> message::MeterConfig {
     message::MeterConfig {
         cir: config.committed_rate.cast_signed(),

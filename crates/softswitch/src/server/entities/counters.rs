@@ -1,4 +1,4 @@
-//! Counters: between P4Runtime's messages and the switch's own types.
+//! Converts counters between P4Runtime's messages and the switch's own types.
 
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4::v1::{self as message, Entity, entity::Entity as Kind, update};
@@ -31,7 +31,7 @@ pub(in crate::server) fn plan_direct(
     Ok(Operation::SetDirectCounter(convert::entry_ref(table)?, value))
 }
 
-/// The value that an update gives a counter, if it does.
+/// Returns the value that an update gives a counter; `None` if it leaves the counter unchanged.
 /// As with simple_switch_grpc, MODIFY sets it, DELETE clears it, and INSERT is an error.
 fn counted(kind: update::Type, data: Option<&message::CounterData>) -> Result<Option<CounterValue>, Refusal> {
     match kind {
@@ -41,7 +41,7 @@ fn counted(kind: update::Type, data: Option<&message::CounterData>) -> Result<Op
     }
 }
 
-/// Plans a read of a counter array, or of all.
+/// Plans a read of a counter array, or of all arrays.
 pub(in crate::server) fn query(
     entry: &message::CounterEntry,
     p4info: &P4Info,
@@ -61,7 +61,7 @@ pub(in crate::server) fn query_direct(
     tables::query(entry.table_entry.ok_or_else(missing)?, Show::DirectCounter, p4info)
 }
 
-/// One cell as an entity.
+/// Returns one cell as an entity.
 pub(in crate::server) fn entity(counter_id: u32, index: i64, value: CounterValue) -> Entity {
     let (index, data) = (Some(message::Index { index }), Some(convert::counter_data(value)));
     Entity { entity: Some(Kind::CounterEntry(message::CounterEntry { counter_id, index, data })) }

@@ -1,4 +1,4 @@
-//! Digests: between P4Runtime's messages and the switch's own types.
+//! Converts digests between P4Runtime's messages and the switch's own types.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ fn config(message: &Config) -> Result<DigestConfig, Refusal> {
     })
 }
 
-/// Plans a read of a digest's configuration, or of all.
+/// Plans a read of the configuration of one digest, or of all digests.
 pub(in crate::server) fn query(entry: &message::DigestEntry, p4info: &P4Info) -> Vec<Query> {
     if entry.digest_id != 0 {
         return vec![Query::Digest { digest: entry.digest_id }];
@@ -49,7 +49,7 @@ pub(in crate::server) fn query(entry: &message::DigestEntry, p4info: &P4Info) ->
     known.map(|preamble| Query::Digest { digest: preamble.id }).collect()
 }
 
-/// A digest's configuration as an entity.
+/// Returns a digest's configuration as an entity.
 pub(in crate::server) fn entity(digest_id: u32, config: DigestConfig) -> Entity {
     let config = Config {
         max_timeout_ns: convert::nanoseconds(config.max_timeout),

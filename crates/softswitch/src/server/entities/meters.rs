@@ -1,4 +1,4 @@
-//! Meters: between P4Runtime's messages and the switch's own types.
+//! Converts meters between P4Runtime's messages and the switch's own types.
 
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4::v1::{self as message, Entity, entity::Entity as Kind, update};
@@ -31,7 +31,7 @@ pub(in crate::server) fn plan_direct(
     Ok(Operation::SetDirectMeter { entry: convert::entry_ref(table)?, config, clear })
 }
 
-/// Plans a read of a meter array, or of all.
+/// Plans a read of a meter array, or of all arrays.
 pub(in crate::server) fn query(entry: &message::MeterEntry, p4info: &P4Info) -> Result<Vec<Query>, Refusal> {
     let all = || {
         let known = p4info.message().meters.iter().filter_map(|meter| meter.preamble.as_ref());
@@ -60,7 +60,7 @@ fn check(kind: update::Type) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// One cell as an entity.
+/// Returns one cell as an entity.
 pub(in crate::server) fn entity(
     meter_id: u32,
     index: i64,

@@ -1,4 +1,4 @@
-//! Action profiles: between P4Runtime's messages and the switch's own types.
+//! Converts action profiles between P4Runtime's messages and the switch's own types.
 
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::canonical;
@@ -58,21 +58,21 @@ fn group_member(message: &Member) -> Result<GroupMember, Refusal> {
     Ok(GroupMember { member_id: message.member_id, weight: convert::weight(message.weight)?, watch })
 }
 
-/// Plans a read of members: one, a profile's, or all.
+/// Plans a read of one member, of all members of a profile, or of all members.
 pub(in crate::server) fn query_members(entry: &message::ActionProfileMember, p4info: &P4Info) -> Vec<Query> {
     let id = Some(entry.member_id).filter(|id| *id != 0);
     let profiles = profiles(entry.action_profile_id, p4info, false);
     profiles.into_iter().map(|profile| Query::Members { profile, id }).collect()
 }
 
-/// Plans a read of groups: one, a selector's, or all.
+/// Plans a read of one group, of all groups of a selector, or of all groups.
 pub(in crate::server) fn query_groups(entry: &message::ActionProfileGroup, p4info: &P4Info) -> Vec<Query> {
     let id = Some(entry.group_id).filter(|id| *id != 0);
     let profiles = profiles(entry.action_profile_id, p4info, true);
     profiles.into_iter().map(|profile| Query::ProfileGroups { profile, id }).collect()
 }
 
-/// One profile, or all that the program uses.
+/// Returns the ids of one profile, or of all profiles that the program uses.
 fn profiles(id: u32, p4info: &P4Info, with_selector: bool) -> Vec<u32> {
     if id != 0 {
         return vec![id];
@@ -82,7 +82,7 @@ fn profiles(id: u32, p4info: &P4Info, with_selector: bool) -> Vec<u32> {
     used.filter_map(|one| Some(one.preamble.as_ref()?.id)).collect()
 }
 
-/// A member as an entity.
+/// Returns a member as an entity.
 pub(in crate::server) fn member_entity(member: ProfileMember) -> Entity {
     let entry = message::ActionProfileMember {
         action_profile_id: member.profile_id,
@@ -92,7 +92,7 @@ pub(in crate::server) fn member_entity(member: ProfileMember) -> Entity {
     Entity { entity: Some(Kind::ActionProfileMember(entry)) }
 }
 
-/// A group as an entity.
+/// Returns a group as an entity.
 pub(in crate::server) fn group_entity(group: &ProfileGroup) -> Entity {
     let member = |member: &GroupMember| Member {
         member_id: member.member_id,

@@ -1,5 +1,6 @@
-//! Registers: between P4Runtime's messages and the switch's own types.
-//! BMv2 does not give access to them.
+//! Converts registers between P4Runtime's messages and the switch's own types.
+//!
+//! BMv2 does not give controllers access to registers.
 
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4::v1::p4_data::Data;
@@ -11,7 +12,7 @@ use crate::server::operation::Operation;
 use crate::server::query::Query;
 use crate::server::status::Refusal;
 
-/// Cells that are read at once: packets wait meanwhile.
+/// Number of cells that are read at once. Packets wait meanwhile.
 const CELLS_AT_ONCE: usize = 4096;
 
 /// Plans an update; only MODIFY is valid.
@@ -34,7 +35,7 @@ pub(in crate::server) fn plan(
     }
 }
 
-/// Plans a read of an array, or of all.
+/// Plans a read of a register array, or of all arrays.
 pub(in crate::server) fn query(
     entry: &message::RegisterEntry,
     p4info: &P4Info,
@@ -76,7 +77,7 @@ fn check(register: &Register) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// One cell as an entity.
+/// Returns one cell as an entity.
 pub(in crate::server) fn entity(register_id: u32, index: u64, value: Vec<u8>) -> Entity {
     let index = Some(message::Index { index: index.cast_signed() });
     let data = Some(P4Data { data: Some(Data::Bitstring(value)) });

@@ -1,4 +1,5 @@
-//! Multicast groups and clone sessions: between P4Runtime's messages and the switch's own types.
+//! Converts multicast groups and clone sessions between P4Runtime's messages and the switch's own
+//! types.
 
 use tributary_p4runtime::canonical;
 use tributary_p4runtime::entry::LAST_GROUP;
@@ -81,12 +82,13 @@ fn clone(kind: update::Type, entry: &message::CloneSessionEntry) -> Result<Opera
     })
 }
 
-/// A multicast group id that a controller may use.
+/// Checks that a controller may use this multicast group id.
 fn group_id(id: u32) -> Result<u16, Refusal> {
     in_range(id, LAST_GROUP, "multicast group")
 }
 
-/// A clone session id that a controller may use: all but 0 that a program can name.
+/// Checks that a controller may use this clone session id: a program must be able to name it, and
+/// it is not 0.
 fn session_id(id: u32) -> Result<u16, Refusal> {
     in_range(id, LAST_SESSION.into(), "clone session")
 }
@@ -104,8 +106,8 @@ const AS_NUMBER: u8 = 0;
 const AS_BYTES: u8 = 1;
 
 /// Converts the replicas of a group or session.
-/// Also returns the beginning of its note: for each replica the form of its port. The switch checks that each replica
-/// occurs once.
+/// Also returns the first bytes of the controller's data that the switch keeps with it: for each
+/// replica, the form of its port. The switch checks that each replica occurs once.
 fn replicas(place: &str, messages: &[message::Replica]) -> Result<(Vec<Replica>, Vec<u8>), Refusal> {
     let replica = |one: &message::Replica| match &one.port_kind {
         Some(PortKind::EgressPort(port)) => Ok((replica(place, *port, one.instance)?, AS_NUMBER)),
@@ -115,7 +117,7 @@ fn replicas(place: &str, messages: &[message::Replica]) -> Result<(Vec<Replica>,
     messages.iter().map(replica).collect()
 }
 
-/// The backups of each replica; nothing if none has any.
+/// Converts the backups of each replica; the list is empty if no replica has any.
 fn backups(place: &str, messages: &[message::Replica]) -> Result<Vec<Vec<Replica>>, Refusal> {
     if messages.iter().all(|one| one.backup_replicas.is_empty()) {
         return Ok(Vec::new());
@@ -137,7 +139,7 @@ fn replica(place: &str, port: u32, instance: u32) -> Result<Replica, Refusal> {
     Ok(Replica { port: number("port", port)?, instance: number("instance", instance)? })
 }
 
-/// A group as an entity.
+/// Returns a group as an entity.
 pub(in crate::server) fn group_entity(group: &MulticastGroup) -> Entity {
     let mut replicas = replica_messages(&group.replicas, &group.metadata);
     for (replica, backups) in replicas.iter_mut().zip(&group.backups) {
@@ -154,7 +156,7 @@ pub(in crate::server) fn group_entity(group: &MulticastGroup) -> Entity {
     }))
 }
 
-/// A session as an entity.
+/// Returns a session as an entity.
 pub(in crate::server) fn session_entity(session: &CloneSession) -> Entity {
     entity(Replication::CloneSessionEntry(message::CloneSessionEntry {
         session_id: session.id.into(),

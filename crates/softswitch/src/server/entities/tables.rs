@@ -24,7 +24,7 @@ pub(in crate::server) fn plan(
     if entry.is_const {
         return Err(Refusal::invalid("is_const is for reads only: the program alone makes entries constant"));
     }
-    // Of a DELETE nothing but the key counts.
+    // A DELETE needs only the key.
     if kind == update::Type::Delete && !entry.is_default_action {
         return Ok(Operation::Delete(convert::key(entry.table_id, entry.r#match, entry.priority)?));
     }
@@ -49,7 +49,7 @@ pub(in crate::server) fn plan(
             Err(Refusal::invalid("an entry needs an action, and this one has none"))
         }
         (None, _) if constant => Ok(Operation::ModifyResources(key, resources)),
-        // The action stays.
+        // An update without an action keeps the entry's action.
         (None, _) => Ok(Operation::ModifyRest { key, metadata, idle_timeout, resources }),
     }
 }
@@ -197,12 +197,12 @@ fn has_timeouts(table: &Table, p4info: &P4Info) -> bool {
     })
 }
 
-/// An entry as an entity.
+/// Returns an entry as an entity.
 pub(in crate::server) fn entity(entry: TableEntry, resources: DirectResources, show: Show) -> Entity {
     shown(convert::entry_message(entry), resources, show)
 }
 
-/// A table's default entry as an entity.
+/// Returns a table's default entry as an entity.
 pub(in crate::server) fn default_entity(table_id: u32, default: DefaultEntry, show: Show) -> Entity {
     let (controller_metadata, metadata) = convert::read_note(&default.metadata);
     let entry = message::TableEntry {
@@ -231,7 +231,7 @@ fn shown(mut entry: message::TableEntry, resources: DirectResources, show: Show)
             entry.time_since_last_hit = resources.since_last_hit.filter(|_| last_hit).map(elapsed);
             Kind::TableEntry(entry)
         }
-        // The entry is only named here: counters and meters do not show its action.
+        // Counters and meters only refer to the entry, so they do not show its action.
         Show::DirectCounter => {
             (entry.action, entry.idle_timeout_ns) = (None, 0);
             Kind::DirectCounterEntry(message::DirectCounterEntry { table_entry: Some(entry), data })

@@ -1,4 +1,4 @@
-//! Value sets: between P4Runtime's messages and the switch's own types.
+//! Converts value sets between P4Runtime's messages and the switch's own types.
 
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4::v1::{self as message, Entity, entity::Entity as Kind, update};
@@ -22,7 +22,7 @@ pub(in crate::server) fn plan(
     Ok(Operation::SetValueSet { value_set_id: entry.value_set_id, members })
 }
 
-/// Plans a read of a value set, or of all.
+/// Plans a read of one value set, or of all value sets.
 pub(in crate::server) fn query(entry: &message::ValueSetEntry, p4info: &P4Info) -> Vec<Query> {
     if entry.value_set_id != 0 {
         return vec![Query::ValueSet { value_set: entry.value_set_id }];
@@ -31,7 +31,7 @@ pub(in crate::server) fn query(entry: &message::ValueSetEntry, p4info: &P4Info) 
     known.map(|preamble| Query::ValueSet { value_set: preamble.id }).collect()
 }
 
-/// A value set as an entity.
+/// Returns a value set as an entity.
 pub(in crate::server) fn entity(value_set_id: u32, members: Vec<Vec<FieldMatch>>) -> Entity {
     let member = |member: Vec<FieldMatch>| message::ValueSetMember {
         r#match: member.into_iter().map(convert::match_message).collect(),

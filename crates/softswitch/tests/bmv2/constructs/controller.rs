@@ -1,4 +1,5 @@
-//! A controller that uses P4Runtime's messages directly: both switches receive the same messages.
+//! A controller that uses P4Runtime's messages directly, so that both switches receive the same
+//! messages.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -33,7 +34,7 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// Connects, and lets the switch run a program.
+    /// Connects, and sets a program.
     pub(crate) async fn connect(name: &'static str, address: SocketAddr, program: &Program) -> Self {
         let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
         let client = P4RuntimeClient::new(channel).max_decoding_message_size(64 << 20);
@@ -45,7 +46,7 @@ impl Controller {
                 caller.stream_channel(ReceiverStream::new(requests)).await.unwrap().into_inner();
             while let Ok(Some(answer)) = answers.message().await {
                 if let Some(update) = answer.update {
-                    // The receiver is gone once the test is over.
+                    // The receiver is dropped at the end of the test.
                     let _ = tell.send(update);
                 }
             }
@@ -83,12 +84,12 @@ impl Controller {
         self.outgoing.send(message::StreamMessageRequest { update: Some(update) }).await.unwrap();
     }
 
-    /// Receives the switch's next message; `None` if no message comes in time.
+    /// Receives the switch's next message; `None` if no message arrives in time.
     pub(crate) async fn next(&mut self) -> Option<Told> {
         tokio::time::timeout(PATIENCE, self.told.recv()).await.ok().flatten()
     }
 
-    /// The next packet from the switch, with its header fields in front as they would be in a frame.
+    /// Returns the next packet from the switch, with its header fields in front as in a frame.
     pub(crate) async fn packet_in(&mut self, program: &Program) -> Option<Vec<u8>> {
         loop {
             match self.next().await? {
@@ -131,7 +132,7 @@ impl Controller {
         }
     }
 
-    /// Reads what a pattern covers, in an order of its own.
+    /// Reads the entities that a pattern covers, and sorts them.
     pub(crate) async fn read(&mut self, pattern: Kind) -> Result<Vec<Kind>, Status> {
         let entities = vec![message::Entity { entity: Some(pattern) }];
         let request = message::ReadRequest { device_id: DEVICE, entities, ..Default::default() };

@@ -1,7 +1,8 @@
 //! Checks that packets reach all of a program, so that the comparison covers the whole program.
 //!
-//! The program is changed so that it counts where packets come: each state of its parser, each action, each table's
-//! hits and misses, and both ways of each condition. That takes no BMv2.
+//! The program is changed so that it counts the packets at each point: each state of its parser,
+//! each action, each table's hits and misses, and both outcomes of each condition. BMv2 is not
+//! needed for this check.
 
 use std::net::SocketAddr;
 
@@ -21,7 +22,8 @@ const COUNTER: &str = "reached";
 const COUNTER_ID: u32 = 0x12ff_fffe;
 const HEADER: &str = "reached$";
 
-/// Fails unless the packets of the usual seed reach all points that are not known to be unreachable.
+/// Fails unless the packets of the usual seed reach all points, except those known to be
+/// unreachable.
 pub(crate) async fn check(subject: Subject) {
     let program = Program::read(subject.name);
     let values = Values::of(&program);
@@ -45,12 +47,13 @@ pub(crate) async fn check(subject: Subject) {
     if seed() == SEED {
         assert_eq!(never, subject.unreached, "{}: what no packet reaches", subject.name);
     } else {
-        // Some places are reached by few packets, or depend on an entry: others may be missed with each seed.
+        // Some points are reached by few packets, or depend on an entry, so other seeds may miss
+        // other points.
         println!("{}: not reached with this seed: {never:?}", subject.name);
     }
 }
 
-/// A program that counts where packets come, and the names of these places.
+/// Returns a program that counts the packets at each point, and the names of the points.
 fn instrumented(program: Program) -> (Program, Vec<String>) {
     let Program { mut json, info, .. } = program;
     let mut points = Points { names: Vec::new(), actions: Vec::new(), next_action: 1 << 20 };
@@ -83,7 +86,7 @@ fn instrumented(program: Program) -> (Program, Vec<String>) {
     (Program::new(json, P4Info::new(message).unwrap()), points.names)
 }
 
-/// The points that are counted already, and the actions that count.
+/// The points that are already counted, and the actions that count them.
 struct Points {
     names: Vec<String>,
     actions: Vec<Value>,
@@ -91,7 +94,7 @@ struct Points {
 }
 
 impl Points {
-    /// The primitive that counts a place.
+    /// Returns the primitive that counts a point.
     fn count(&mut self, name: String) -> Value {
         let at = self.names.iter().position(|known| *known == name).unwrap_or_else(|| {
             self.names.push(name);
@@ -103,13 +106,13 @@ impl Points {
         ]})
     }
 
-    /// Lets each action count itself first.
+    /// Inserts a primitive that counts the action at the beginning of each action.
     fn actions(&mut self, json: &mut Value) {
         for action in json["actions"].as_array_mut().unwrap() {
             let count = self.count(format!("action {}", text(&action["name"])));
             let primitives = action["primitives"].as_array_mut().unwrap();
             for jump in primitives.iter_mut().filter(|one| text(&one["op"]).starts_with("_jump")) {
-                // Jumps go to a primitive by its number.
+                // A jump names its target primitive by number, so the number grows by one.
                 let to = jump["parameters"].as_array_mut().unwrap().last_mut().unwrap();
                 let number = u64::from_str_radix(text(&to["value"]).trim_start_matches("0x"), 16).unwrap();
                 to["value"] = format!("0x{:x}", number + 1).into();
@@ -118,7 +121,7 @@ impl Points {
         }
     }
 
-    /// Lets each state of the parser leave a mark.
+    /// Inserts a statement that marks the state into each state of the parser.
     fn states(&mut self, json: &mut Value) -> Vec<String> {
         let mut names = Vec::new();
         for state in json["parsers"][0]["parse_states"].as_array_mut().unwrap() {
@@ -140,7 +143,7 @@ impl Points {
         names
     }
 
-    /// A table without a key that counts a place and continues.
+    /// Adds a table without a key that counts a point and continues.
     fn node(&mut self, name: String, next: &Value, pipeline: &mut Vec<Value>) -> Value {
         let (id, action) = (self.next_action, format!("reached{}", self.next_action));
         self.next_action += 1;
@@ -156,7 +159,7 @@ impl Points {
         table.into()
     }
 
-    /// Lets the ways on from tables and conditions lead over tables that count.
+    /// Inserts tables that count behind each outcome of tables and conditions.
     fn pipeline(&mut self, pipeline: &mut Value) {
         let mut added = Vec::new();
         for table in pipeline["tables"].as_array_mut().unwrap() {
@@ -173,7 +176,7 @@ impl Points {
                     all.all(|other| *other == first).then_some((first.clone(), first))
                 }
             };
-            // Where the action selects the next table, the actions' counts suffice.
+            // If the action selects the next table, the counts of the actions suffice.
             let Some((hit, miss)) = ways else { continue };
             let hit = self.node(format!("{name} hit"), &hit, &mut added);
             let miss = self.node(format!("{name} missed"), &miss, &mut added);
@@ -191,7 +194,7 @@ impl Points {
         pipeline["tables"].as_array_mut().unwrap().append(&mut added);
     }
 
-    /// Counts the marks of the parser's states before anything else.
+    /// Inserts tables that count the marks of the parser's states at the beginning of the pipeline.
     fn begin(&mut self, pipeline: &mut Value, states: &[String]) {
         let mut added = Vec::new();
         let mut next = pipeline["init_table"].clone();

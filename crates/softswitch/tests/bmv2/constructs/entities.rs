@@ -1,4 +1,4 @@
-//! Random entries, groups and configurations of everything that a P4Info describes.
+//! Random entries, groups and configurations for all objects of a P4Info.
 
 use std::collections::BTreeSet;
 
@@ -20,16 +20,16 @@ use tributary_p4runtime::p4::v1::{self as message, FieldMatch, MeterConfig, Tabl
 use super::program::{FieldName, Program, field_name, list, number, ones};
 use super::values::{Values, any, random_bits};
 
-/// The most entries that a table gets.
+/// The maximum number of entries in a table.
 const ENTRIES: usize = 32;
-/// The members of an action profile.
+/// The ids of the members of an action profile.
 const MEMBERS: std::ops::RangeInclusive<u32> = 1..=4;
-/// The groups of an action selector, the multicast groups, and the clone sessions.
+/// The ids of the groups of an action selector, the multicast groups, and the clone sessions.
 const GROUPS: std::ops::RangeInclusive<u32> = 1..=4;
-/// Idle entries are reported after this time, in nanoseconds.
+/// The timeout in nanoseconds after which idle entries are reported.
 const IDLE: i64 = 1_000_000;
 
-/// Makes entities, the same for the same seed.
+/// Generates entities. An equal seed gives equal entities.
 pub(crate) struct Entities<'a> {
     program: &'a Program,
     values: &'a Values,
@@ -37,7 +37,7 @@ pub(crate) struct Entities<'a> {
     updates: Vec<message::Update>,
 }
 
-/// All updates for a program.
+/// Returns all updates for a program.
 pub(crate) fn updates(program: &Program, values: &Values, seed: u64) -> Vec<message::Update> {
     let random = ChaCha8Rng::seed_from_u64(seed);
     let mut entities = Entities { program, values, random, updates: Vec::new() };
@@ -111,7 +111,8 @@ impl Entities<'_> {
         for group_id in GROUPS {
             let mut members: Vec<u32> = MEMBERS.collect();
             members.shuffle(&mut self.random);
-            // Which member a hash means is not specified, and with weights the switches see it differently.
+            // The choice of a member by a hash is not specified, and the switches differ in it if
+            // members have weights.
             members.truncate(if group_id == 1 { 1 } else { self.random.random_range(2..=3) });
             let member = |member_id: u32| Member {
                 member_id,
@@ -136,7 +137,7 @@ impl Entities<'_> {
                 message::TableEntry { table_id, action, is_default_action: true, ..Default::default() };
             self.add(Update::Modify, Kind::TableEntry(default));
         }
-        // BMv2 takes no other entries where the program has some.
+        // BMv2 accepts no other entries in a table with entries of the program.
         if table.is_const_table || table.has_initial_entries || table.match_fields.is_empty() {
             return;
         }
@@ -162,7 +163,8 @@ impl Entities<'_> {
             let action = self.action(table, keys.len());
             let mut entry = message::TableEntry { table_id, r#match: key, action, ..Default::default() };
             if ordered {
-                // Different ones: which of two entries of the same priority is taken is not specified.
+                // The priorities differ, because the choice between two entries of one priority is
+                // not specified.
                 entry.priority = 100 + (keys.len() as i32 * 7) % 37;
             }
             entry.meter_config = metered.map(|meter| self.rates(meter.spec.as_ref()));
@@ -173,7 +175,7 @@ impl Entities<'_> {
         }
     }
 
-    /// Returns the number of bits that make a difference.
+    /// Returns the number of key bits that distinguish entries.
     fn key_bits(&self, table: &config::Table) -> u64 {
         let keys = self.json_table(table).map(|json| list(&json["key"])).unwrap_or_default();
         let fields = table.match_fields.iter().zip(keys);
@@ -203,7 +205,7 @@ impl Entities<'_> {
         Some(TableAction { r#type: Some(action) })
     }
 
-    /// A call of one of a table's actions; they take turns.
+    /// Makes a call of one of a table's actions, in turn.
     fn call(&mut self, table: &config::Table, default: bool, number: usize) -> message::Action {
         use config::action_ref::Scope;
         let other = if default { Scope::TableOnly } else { Scope::DefaultOnly };
@@ -223,7 +225,7 @@ impl Entities<'_> {
         let random = &mut self.random;
         let name = parameter.name.as_str();
         let value: BigUint = if name.contains("port") {
-            // The last one drops.
+            // The last port means drop.
             (*[1u16, 2, 3, 4, 5, 1, 2, 3, 4, 511].choose(random).unwrap()).into()
         } else if name.contains("group") || name.contains("session") {
             random.random_range(1u8..6).into()
@@ -237,7 +239,7 @@ impl Entities<'_> {
 
     fn key(&mut self, table: &config::Table) -> Vec<FieldMatch> {
         let target = |key: &serde_json::Value| {
-            // Bits outside of a key's mask never match; BMv2 takes them for zeros.
+            // Bits outside of a key's mask never match, although BMv2 takes them for zeros.
             (field_name(&key["target"]), number(&key["mask"], 0))
         };
         let targets: Vec<_> = self
@@ -248,7 +250,7 @@ impl Entities<'_> {
         fields.filter_map(|(field, (target, mask))| self.field(field, &target, mask.as_ref())).collect()
     }
 
-    /// Returns the match of a field; nothing if it may be anything.
+    /// Returns the match of a field; `None` if the field matches every value.
     fn field(
         &mut self,
         field: &config::MatchField,
@@ -278,7 +280,8 @@ impl Entities<'_> {
                     values.choose(target, bits, random)
                 };
                 let (low, high) = if value < other { (value, other) } else { (other, value) };
-                // BMv2's P4Runtime takes any number of bytes of ones for the end of the field's range.
+                // BMv2's P4Runtime accepts any number of bytes of ones as the end of the field's
+                // range.
                 let ends = (1..=bits.div_ceil(8)).any(|bytes| high == ones(bytes * 8)) || high == ones(bits);
                 let all = low == BigUint::ZERO && ends;
                 let range = Range { low: low.to_bytes_be(), high: high.to_bytes_be() };
@@ -296,7 +299,7 @@ impl Entities<'_> {
     fn meter(&mut self, meter: &config::Meter) {
         let meter_id = id(meter.preamble.as_ref());
         for index in 0..meter.size {
-            // One that is not configured marks green.
+            // A meter without a configuration marks all packets green.
             if index % 4 != 3 {
                 let config = Some(self.rates(meter.spec.as_ref()));
                 let index = Some(message::Index { index });
@@ -306,7 +309,8 @@ impl Entities<'_> {
         }
     }
 
-    /// Rates of nothing a second, so that colours depend on the bursts only, and on no clock.
+    /// Returns rates of zero tokens per second, so that colours depend only on the bursts, and on
+    /// no clock.
     fn rates(&mut self, spec: Option<&config::MeterSpec>) -> MeterConfig {
         let bytes = spec.is_some_and(|spec| spec.unit() == config::meter_spec::Unit::Bytes);
         let scale = if bytes { 50 } else { 1 };
@@ -316,7 +320,8 @@ impl Entities<'_> {
     }
 
     fn digest(&mut self, digest: &config::Digest) {
-        // One message a list, and each message only once, because the test acknowledges none.
+        // Each list has one message, and each message is sent only once, because the test
+        // acknowledges none.
         let config = message::digest_entry::Config {
             max_timeout_ns: 0,
             max_list_size: 1,

@@ -1,8 +1,10 @@
-//! Every construct of the language and of v1model: programs of ours (`tests/programs`), random entries
-//! for all that their P4Info describes, and random packets that find their ways through their parsers. Both switches
-//! have to let the same frames leave, and to show the same entries, counters and digests afterwards.
+//! Compares the embedded switch with BMv2 for every construct of the language and of v1model.
 //!
-//! All is made from a seed, which `TRIBUTARY_SEED` changes.
+//! The programs are in `tests/programs`. The entries for all objects of their P4Info are random,
+//! and the packets are random packets for their parsers. Both switches must send the same frames,
+//! and must have the same entries, counters and digests afterwards.
+//!
+//! Entries and packets are made from a seed, which the variable `TRIBUTARY_SEED` changes.
 
 mod controller;
 mod coverage;
@@ -26,37 +28,39 @@ use program::Program;
 use run::{Bmv2, Frame, Left};
 use values::Values;
 
-/// Packets that are compared, of each program.
+/// Number of packets with which each program is compared.
 const PACKETS: usize = 10_000;
 
-/// A program, and what has to be known of it.
+/// A program, and the parameters of its comparison.
 #[derive(Clone, Copy)]
 struct Subject {
     name: &'static str,
-    /// The most packets under way at once on BMv2.
-    /// It has a thread for ingress and several for egress: one at a time where it matters which of two packets is the
-    /// first.
+    /// The maximum number of packets in flight on BMv2.
+    /// BMv2 has one thread for ingress and several for egress. The number is 1 if the order of two
+    /// packets matters.
     burst: usize,
     /// Shorter frames are padded to this length.
-    /// A program may read headers that a packet lacks: on BMv2 it then sees the values of an earlier packet, which the
-    /// specification leaves undefined.
+    /// A program may read headers that a packet lacks. On BMv2 it then reads the values of an
+    /// earlier packet, which the specification leaves undefined.
     shortest: usize,
-    /// True if a packet leaves by one port more than once: BMv2's P4Runtime keeps replicas in a hash map,
-    /// so that which is the first of them depends on its standard library.
+    /// True if a packet leaves by one port more than once.
+    ///
+    /// BMv2's P4Runtime keeps replicas in a hash map, so their order depends on its standard
+    /// library.
     copies: bool,
-    /// Changes packets that BMv2 does not survive, or whose outcome depends on chance or a clock.
+    /// Changes packets that crash BMv2, or whose outcome depends on chance or a clock.
     spare: fn(&mut [u8]),
-    /// The points that no packet reaches, as `coverage` names them, with the reasons.
+    /// The points that no packet reaches, by their names in `coverage`, with the reasons.
     unreached: &'static [&'static str],
 }
 
 const PLAIN: Subject =
     Subject { name: "", burst: 16, shortest: 1, copies: false, spare: |_| {}, unreached: &[] };
 
-/// The seed of entries and packets unless another one is wanted.
+/// The default seed of entries and packets.
 const SEED: u64 = 3;
 
-/// The seed of entries and packets.
+/// Returns the seed of entries and packets.
 fn seed() -> u64 {
     std::env::var("TRIBUTARY_SEED").map_or(SEED, |seed| seed.parse().expect("TRIBUTARY_SEED is a number"))
 }
@@ -75,7 +79,7 @@ impl Subject {
         entities::updates(program, values, seed())
     }
 
-    /// The frames in the order in which they left, if that is specified.
+    /// Sorts the frames whose order is not specified.
     fn ordered(&self, mut all: Vec<Left>) -> Vec<Left> {
         if self.copies {
             all.iter_mut().flat_map(Left::values_mut).for_each(|frames| frames.sort());
@@ -112,8 +116,9 @@ impl Subject {
         let packets = self.packets(&program, &values);
         let mut ours = Vec::new();
         for some in packets.chunks(16) {
-            // A few at a time, so that the switch's messages reach the controller in between: nearly all of them arrive
-            // before the answer to a read, also on a busy machine.
+            // The embedded switch processes a few packets at a time, so that its messages reach the
+            // controller in between. Nearly all of them arrive before the answer to a read, also on
+            // a busy machine.
             let some = some.to_vec();
             ours.extend(
                 pair.embedded.control().run(move |switch| run::embedded(switch, &some)).await.unwrap(),
@@ -160,7 +165,8 @@ fn frames(left: &Left) -> String {
     left.iter().map(one).collect()
 }
 
-/// The tests of a program: on both switches, and that packets reach all of it.
+/// Makes the tests of each program: the comparison of both switches, and the check that packets
+/// reach all of it.
 macro_rules! subjects {
     ($($name:ident: $subject:expr;)*) => {
         $(mod $name {
@@ -186,7 +192,7 @@ subjects! {
     checksums: PLAIN;
     clocks: Subject {
         burst: 1,
-        // What always holds.
+        // These conditions always hold.
         unreached: &[
             "action clocks54_0",
             "action clocks55_0",
@@ -200,7 +206,7 @@ subjects! {
     constructs: Subject {
         burst: 1,
         shortest: 50,
-        // Two ways on from a table that few packets meet; `matching` has such a table, too.
+        // These are outcomes of a table that few packets match; `matching` has such a table, too.
         unreached: &["action constructs224", "action constructs225"],
         ..PLAIN
     };
@@ -232,7 +238,8 @@ subjects! {
         ],
         ..PLAIN
     };
-    // What a table with an action profile does without an entry is not in p4c's JSON.
+    // p4c's JSON does not name the action that a table with an action profile runs without an
+    // entry.
     selectors: Subject { unreached: &["action NoAction"], ..PLAIN };
     stacks: PLAIN;
     state: Subject { burst: 1, ..PLAIN };
@@ -240,7 +247,7 @@ subjects! {
     unions: PLAIN;
 }
 
-/// Copies that are copied again in each round soon are more than BMv2's queues hold.
+/// Removes repeated copies of copies, because they soon exceed BMv2's queues.
 fn spare_copies(frame: &mut [u8]) {
     match frame {
         [_, egress_order, passes, ..] if *egress_order & 0x40 != 0 => *passes &= !2,
@@ -250,22 +257,24 @@ fn spare_copies(frame: &mut [u8]) {
 
 fn spare_language(frame: &mut [u8]) {
     match frame {
-        // An index beyond the stack.
+        // Limits an index that would be beyond the stack.
         [1, index, ..] => *index &= 3,
-        // A random number: from a number to the same one.
+        // Sets both ends of a random number's range to the same number.
         [7, _, a, b, c, d, ..] => [*a, *b] = [*c, *d],
-        // A time.
+        // Removes a test that reads the time.
         [test @ 8, ..] => *test = 0,
-        // An assertion that fails.
+        // Avoids an assertion that fails.
         [9, _, a, b, c, d, ..] if [*a, *b] == [*c, *d] => *a ^= 1,
-        // A loop that never ends.
+        // Limits a loop that would never end.
         [13, rounds, ..] => *rounds &= 15,
         _ => {}
     }
 }
 
-/// BMv2 accepts a packet for which a parser's state knows no way on; the specification has an error for
-/// it, and so does the embedded switch.
+/// Removes packets for which a parser's state has no transition.
+///
+/// BMv2 accepts such packets. The specification defines an error for them, which the embedded
+/// switch sets.
 fn spare_parsing(frame: &mut [u8]) {
     match frame {
         [way @ 6, _, _, 2..=255, ..] => *way = 0,
@@ -277,9 +286,9 @@ fn spare_parsing(frame: &mut [u8]) {
 fn spare_paths(frame: &mut [u8]) {
     const RECIRCULATE: u8 = 6;
     if let [_, in_egress, rounds, session, ..] = frame {
-        // Copies that are copied again in each round soon are more than BMv2's queues hold.
+        // Repeated copies of copies soon exceed BMv2's queues.
         *rounds &= if *in_egress == RECIRCULATE { 1 } else { 7 };
-        // A packet that goes round forever.
+        // Such a packet would be recirculated forever.
         if *session == 0xff {
             *session = 0;
         }

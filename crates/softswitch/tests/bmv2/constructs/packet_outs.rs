@@ -1,4 +1,4 @@
-//! Packets from and to the controller: both kinds carry their header fields.
+//! Packets from and to the controller, with their header fields.
 
 use num_bigint::BigUint;
 use rand::{RngExt, SeedableRng};
@@ -13,7 +13,7 @@ use super::values::random_bits;
 use super::{reads, seed};
 use crate::pair::Pair;
 
-/// The embedded switch lets no more come back at once.
+/// Number of packets. The embedded switch sends at most this number back at once.
 const PACKETS: usize = 90;
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn packets_of_the_controller_are_the_same_on_both() {
     reads::compare("packet_io", &program, &[], bmv2, embedded).await;
 }
 
-/// Packets to ports and, every second one, back to the controller.
+/// Returns packets that go alternately to ports and back to the controller.
 fn packets(program: &Program) -> Vec<PacketOut> {
     let mut random = ChaCha8Rng::seed_from_u64(seed());
     let header = program.info.packet_out().unwrap();

@@ -1,4 +1,4 @@
-//! Random packets that a program's parser finds its way through, and some that it does not.
+//! Random packets: most of them take a path through a program's parser, and some fail in it.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,12 @@ use super::program::{FieldName, Program, field_name, list, number, ones, text};
 use super::run::CPU_PORT;
 use super::values::{Values, random_bits};
 
-/// Packets come in by these.
+/// The ports at which packets come in.
 const PORTS: std::ops::RangeInclusive<u16> = 0..=6;
-/// The most parser states that a packet is made for.
+/// The maximum number of parser states for which a packet is made.
 const STATES: usize = 16;
 
-/// An endless stream of ports and frames, the same for the same seed.
+/// An endless stream of ports and frames. An equal seed gives an equal stream.
 pub(crate) struct Packets<'a> {
     program: &'a Program,
     values: &'a Values,
@@ -29,7 +29,7 @@ impl<'a> Packets<'a> {
         Self { program, values, random: ChaCha8Rng::seed_from_u64(seed) }
     }
 
-    /// A packet that takes a random way through the parser.
+    /// Makes a packet that takes a random path through the parser.
     fn parsed(&mut self) -> Vec<u8> {
         let mut packet = Bits::default();
         let mut next = self.program.json["parsers"][0]["init_state"].as_str();
@@ -48,7 +48,7 @@ impl<'a> Packets<'a> {
         packet.finish()
     }
 
-    /// Adds what an operation of the parser takes.
+    /// Appends the bits that an operation of the parser reads.
     fn operation(&mut self, op: &Value, packet: &mut Bits) {
         let parameters = list(&op["parameters"]);
         match text(&op["op"]) {
@@ -88,7 +88,7 @@ impl<'a> Packets<'a> {
         }
     }
 
-    /// Makes a transition likely to be taken.
+    /// Changes the packet so that a transition is likely to be taken.
     fn steer(&mut self, state: &Value, transition: &Value, packet: &mut Bits) {
         if transition["type"] != "hexstr" {
             return;
@@ -108,7 +108,7 @@ impl<'a> Packets<'a> {
         let (Some(value), mask) = (number(&transition["value"], 0), number(&transition["mask"], 0)) else {
             return;
         };
-        // Each part is in whole bytes.
+        // Each part of the key is padded to whole bytes.
         let mut below = 0;
         for part in parts.iter().rev() {
             let Some((at, bits)) = *part else { return };
@@ -120,7 +120,7 @@ impl<'a> Packets<'a> {
         }
     }
 
-    /// Damages a frame, or lets nothing of it stand.
+    /// Damages or replaces some of the frames, at random.
     fn damage(&mut self, frame: &mut Vec<u8>) {
         let random = &mut self.random;
         match random.random_range(0..100) {
@@ -151,16 +151,16 @@ impl Iterator for Packets<'_> {
     }
 }
 
-/// Returns the value that a lookahead sees.
+/// Returns the position of the bits that a lookahead reads.
 fn ahead(packet: &Bits, value: &Value) -> Option<(usize, usize)> {
     Some((packet.len() + value[0].as_u64()? as usize, value[1].as_u64()? as usize))
 }
 
-/// A packet while it is made.
+/// A packet under construction.
 #[derive(Default)]
 struct Bits {
     bits: Vec<bool>,
-    /// Where fields are in it, or will be.
+    /// The positions of fields in the packet, including fields that are not yet appended.
     places: BTreeMap<FieldName, (usize, usize)>,
     /// Values for positions beyond the current end, which `finish` writes.
     later: Vec<(usize, usize, BigUint)>,

@@ -1,4 +1,4 @@
-//! The programs of `tests/programs`: p4c's JSON, as a tree, and the P4Info.
+//! The programs of `tests/programs`: p4c's JSON as a tree, and the P4Info.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use num_bigint::{BigInt, BigUint, Sign};
 use serde_json::Value;
 use tributary_p4runtime::P4Info;
 
-/// A program of ours, compiled by p4c.
+/// A test program, compiled by p4c.
 pub(crate) struct Program {
     pub(crate) json: Value,
     pub(crate) info: P4Info,
@@ -15,7 +15,7 @@ pub(crate) struct Program {
     headers: BTreeMap<String, Vec<Field>>,
 }
 
-/// A field of a header; a field of variable length has its greatest one.
+/// A field of a header. The width of a field of variable length is its maximum.
 #[derive(Debug, Clone)]
 pub(crate) struct Field {
     pub(crate) name: String,
@@ -39,7 +39,7 @@ impl Program {
         Self { json, info, headers }
     }
 
-    /// The fields of a header, or of a header stack's elements.
+    /// Returns the fields of a header, or of a header stack's elements.
     pub(crate) fn fields(&self, header: &str) -> &[Field] {
         self.headers.get(header).unwrap_or_else(|| panic!("there is no header {header}"))
     }
@@ -49,12 +49,12 @@ impl Program {
         fields.iter().find(|known| known.name == *field).map(|field| field.bits)
     }
 
-    /// The parser's state with this name.
+    /// Returns the parser's state with this name.
     pub(crate) fn state(&self, name: &str) -> &Value {
         list(&self.json["parsers"][0]["parse_states"]).iter().find(|state| state["name"] == name).unwrap()
     }
 
-    /// Both pipelines' tables.
+    /// Returns the tables of both pipelines.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &Value> {
         list(&self.json["pipelines"]).iter().flat_map(|pipeline| list(&pipeline["tables"]))
     }
@@ -67,7 +67,7 @@ fn headers(json: &Value) -> BTreeMap<String, Vec<Field>> {
     let mut headers: BTreeMap<_, _> = headers
         .map(|one| (text(&one["name"]).to_owned(), types[text(&one["header_type"])].clone()))
         .collect();
-    // A stack of unions has its members' fields behind the member's name.
+    // A stack of unions has the fields of its members, with the member's name in front.
     for stack in list(&json["header_union_stacks"]) {
         let of_type = |one: &&Value| one["name"] == stack["union_type"];
         let union_type = list(&json["header_union_types"]).iter().find(of_type).unwrap();
@@ -90,7 +90,7 @@ fn fields(header_type: &Value) -> Vec<Field> {
     list(&header_type["fields"]).iter().map(field).collect()
 }
 
-/// The elements of a list; none of what is not there.
+/// Returns the elements of a list; an empty slice if the value is not a list.
 pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
@@ -99,12 +99,12 @@ pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// A reference to a field: `["header", "field"]`.
+/// Reads a reference to a field: `["header", "field"]`.
 pub(crate) fn field_name(value: &Value) -> FieldName {
     (text(&value[0]).to_owned(), text(&value[1]).to_owned())
 }
 
-/// A number such as `0x1f` or `-0x01`; the latter as its complement of two.
+/// Parses a number such as `0x1f` or `-0x01`; a negative number becomes its two's complement.
 pub(crate) fn number(value: &Value, bits: usize) -> Option<BigUint> {
     let (sign, digits) = match value.as_str()?.strip_prefix("-0x") {
         Some(digits) => (Sign::Minus, digits),

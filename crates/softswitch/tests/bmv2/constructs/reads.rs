@@ -12,7 +12,7 @@ use super::controller::Controller;
 use super::entities::id;
 use super::program::Program;
 
-/// BMv2 scans for idle entries once a second.
+/// The maximum time to wait for notifications. BMv2 scans for idle entries once a second.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Compares all readable entities and all notifications.
@@ -37,11 +37,11 @@ pub(crate) async fn compare(
         assert_eq!(ours, theirs, "{name}, {pattern:?}");
     }
     let (mut ours, mut theirs) = (BTreeSet::new(), BTreeSet::new());
-    // Every entry that can be idle is, in the end.
+    // Every entry with a timeout becomes idle in the end.
     let idle = updates.iter().filter(|update| is_idle(update)).count();
     let at_least = idle + program.info.message().digests.len();
     let deadline = Instant::now() + PATIENCE;
-    // Neither switch reports the end of its notifications.
+    // The switches do not report the end of their notifications.
     loop {
         ours.extend(embedded.so_far().iter().flat_map(told));
         theirs.extend(bmv2.so_far().iter().flat_map(told));
@@ -79,7 +79,7 @@ fn plain(mut entities: Vec<Kind>, program: &Program) -> Vec<Kind> {
             Kind::TableEntry(entry) => {
                 // BMv2's version of P4Runtime does not mark constant entries.
                 entry.is_const = false;
-                // Which priorities the entries of a program have is not specified; only their order is.
+                // The priorities of a program's own entries are not specified; only their order is.
                 if has_fixed_entries(program, entry.table_id) {
                     entry.priority = 0;
                 }
@@ -88,7 +88,7 @@ fn plain(mut entities: Vec<Kind>, program: &Program) -> Vec<Kind> {
             _ => {}
         }
     }
-    // BMv2 returns a member again for each weight above 1 that it has in a group.
+    // If a member has a weight above 1 in a group, BMv2 returns the member several times.
     entities.dedup_by(|one, other| one == other && matches!(one, Kind::ActionProfileMember(_)));
     sort(&mut entities);
     entities

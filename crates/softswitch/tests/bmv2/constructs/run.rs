@@ -1,4 +1,4 @@
-//! The same packets through both switches, one burst after the other.
+//! Sends the same packets through both switches, one burst after the other.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use super::controller::Controller;
 use super::program::Program;
 use crate::packet_stream::PacketStream;
 
-/// The port to the controller, of our programs, too.
+/// The port to the controller in the test programs, which is also that of the project's program.
 pub(crate) const CPU_PORT: u16 = 510;
 
 /// A port, and a frame that came in or left by it.
 pub(crate) type Frame = (u16, Vec<u8>);
-/// The frames that left for one packet, by port, each port's in their order.
+/// The frames that left for one packet, by port. The frames of each port are in order.
 pub(crate) type Left = BTreeMap<u16, Vec<Vec<u8>>>;
 
 /// Returns the frames that the embedded switch sends for each packet.
@@ -32,24 +32,25 @@ pub(crate) fn embedded(switch: &mut Switch, packets: &[Frame]) -> Vec<Left> {
     packets.iter().map(&mut one).collect()
 }
 
-/// Takes the packets to the controller out of what has left.
+/// Takes the frames to the controller out of the frames that have left.
 pub(crate) fn to_controller(left: &mut [Left]) -> Vec<Vec<Vec<u8>>> {
     left.iter_mut().map(|left| left.remove(&CPU_PORT).unwrap_or_default()).collect()
 }
 
-/// BMv2 and its packets.
+/// BMv2, and its stream of packets.
 pub(crate) struct Bmv2<'a> {
     pub(crate) program: &'a Program,
     pub(crate) stream: PacketStream,
     pub(crate) controller: &'a mut Controller,
-    /// The most packets under way at once.
+    /// The maximum number of packets in flight.
     pub(crate) burst: usize,
 }
 
 impl Bmv2<'_> {
     /// Returns the frames that BMv2 sends for each packet, and its packets to the controller.
-    /// BMv2 does not report when it is done with a packet: the number of expected frames shows it. A frame that comes
-    /// too late for its burst is still added to its packet. If fewer frames leave, the rest of the packets is left out.
+    /// BMv2 does not report that it is done with a packet, so this waits for the expected number of
+    /// frames. A frame that comes too late for its burst is still added to its packet. If fewer
+    /// frames leave, the rest of the packets is left out.
     pub(crate) async fn process(
         &mut self,
         packets: &[Frame],
@@ -62,7 +63,7 @@ impl Bmv2<'_> {
         for first in (0..packets.len()).step_by(self.burst) {
             let these = first..packets.len().min(first + self.burst);
             for (id, (port, frame)) in these.clone().zip(&packets[these.clone()]) {
-                // 0 is not an id.
+                // The id 0 is not allowed.
                 self.stream.send(id as u64 + 1, *port, frame).await;
             }
             let frames = expected[these.clone()].iter().flat_map(Left::values).map(Vec::len);

@@ -1,5 +1,5 @@
-//! Which values fields have: few, so that packets meet entries, and those that the
-//! program compares with.
+//! The values of fields. There are few, so that packets match entries and comparisons in the
+//! program.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,7 +65,7 @@ impl Values {
         }
     }
 
-    /// A value for a field.
+    /// Chooses a value for a field.
     pub(crate) fn choose(&self, field: &FieldName, bits: usize, random: &mut impl Rng) -> BigUint {
         if let Some(known) = self.compared.get(field)
             && random.random_bool(0.6)
@@ -77,7 +77,7 @@ impl Values {
     }
 }
 
-/// The constants, or the fields, of an expression.
+/// Collects the constants, or the fields, of an expression.
 fn leaves<'a>(tree: &'a Value, kind: &str, found: &mut Vec<&'a Value>) {
     if tree["type"] == kind {
         found.push(&tree["value"]);
