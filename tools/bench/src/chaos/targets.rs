@@ -1,4 +1,4 @@
-//! The targets in a lab.
+//! The parts of a lab that a chaos run can hit.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -58,7 +58,7 @@ pub(super) struct Target {
 /// The part of the lab that is hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LabPart {
-    /// The daemon at a node; the controller's has no node.
+    /// The daemon at a node. `node` is `None` for the controller, which runs at no node of the topology.
     Daemon { station: String, node: Option<NodeKey> },
     /// The training process of a rank.
     Process { rank: usize, host: String },
