@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use crate::{Seed, Target};
 
-/// The folder with the inputs of all targets.
+/// Returns the folder with the inputs of all targets.
 pub fn corpus_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
 }

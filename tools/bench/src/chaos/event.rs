@@ -46,7 +46,7 @@ pub(super) struct Reduced {
 pub(super) struct Moment(u64);
 
 impl Moment {
-    /// The current time.
+    /// Returns the current time.
     pub(super) fn now() -> Self {
         let now = clock_gettime(ClockId::Monotonic);
         // The clock counts from the machine's start, so the time is never negative.

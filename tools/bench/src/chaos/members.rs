@@ -58,7 +58,7 @@ impl<'a> Members<'a> {
         Self { lab, record, size, processes, started: 0, sender, receiver }
     }
 
-    /// The number of ranks.
+    /// Returns the number of ranks.
     pub(super) fn ranks(&self) -> usize {
         self.processes.len()
     }

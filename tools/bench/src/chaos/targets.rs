@@ -82,7 +82,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// All targets of a lab with this topology.
+/// Returns all targets of a lab with this topology.
 pub(super) fn all(topology: &Topology) -> Vec<Target> {
     let daemon = |kind, node: NodeKey| Target {
         kind,
@@ -120,7 +120,7 @@ pub(super) fn all(topology: &Topology) -> Vec<Target> {
     targets
 }
 
-/// The number of links from each node to the nearest worker.
+/// Returns the number of links from each node to the nearest worker.
 fn levels(topology: &Topology) -> Vec<Option<u32>> {
     let mut levels = vec![None; topology.nodes().count()];
     let mut next: VecDeque<_> = topology.workers().into_iter().map(|worker| (worker, 0)).collect();
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use crate::chaos::tests::shipped;
 
-    /// The names of the switches of a kind.
+    /// Returns the names of the switches of a kind.
     fn switches(topology: &str, kind: Kind) -> Vec<String> {
         let targets = all(&shipped(topology));
         let name = |target: Target| match target.part {

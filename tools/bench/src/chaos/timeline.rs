@@ -20,7 +20,7 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    /// An empty timeline for this number of ranks.
+    /// Makes an empty timeline for this number of ranks.
     pub(super) fn new(ranks: usize) -> Self {
         Self { ranks: vec![Vec::new(); ranks] }
     }
@@ -40,7 +40,7 @@ impl Timeline {
         }
     }
 
-    /// All gaps between two consecutive sums of a rank.
+    /// Returns all gaps between two consecutive sums of a rank.
     pub(super) fn gaps(&self) -> impl Iterator<Item = Duration> {
         self.ranks.iter().flat_map(|completed| completed.windows(2)).map(|pair| pair[1].at.since(pair[0].at))
     }
@@ -80,7 +80,7 @@ mod tests {
     const AT: fn(u64) -> Moment = Moment::of_millis;
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
-    /// A timeline in which rank 0 received sums at these times, in milliseconds.
+    /// Makes a timeline in which rank 0 received sums at these times, in milliseconds.
     fn timeline(at: &[u64]) -> Timeline {
         let mut timeline = Timeline::new(2);
         at.iter().for_each(|at| timeline.note(0, AT(*at), true));

@@ -68,13 +68,13 @@ impl Counters {
         Ok(Self(all))
     }
 
-    /// The traffic of the busiest direction of a link since `before`, in bytes.
+    /// Returns the traffic of the busiest direction of a link since `before`, in bytes.
     pub(super) fn busiest_since(&self, before: &Self) -> u64 {
         // The bytes that one end sends are received by the other end, so one direction is enough.
         self.since(before).map(|interface| interface.sent.bytes).max().unwrap_or(0)
     }
 
-    /// The traffic of all interfaces in both directions since `before`.
+    /// Returns the traffic of all interfaces in both directions since `before`.
     pub(super) fn total_since(&self, before: &Self) -> Carried {
         let both = |interface: Interface| interface.sent.with(interface.received);
         self.since(before).map(both).fold(Carried { bytes: 0, frames: 0 }, Carried::with)
