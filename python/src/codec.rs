@@ -10,7 +10,7 @@ use tributary_codec::{Kind, Residual, Sketch};
 
 use crate::error::codec_error;
 
-/// One worker's encoder.
+/// The encoder of one worker.
 #[pyclass(frozen, module = "tributary._native")]
 pub(crate) struct Codec {
     kind: Kind,
@@ -19,7 +19,7 @@ pub(crate) struct Codec {
 
 impl Codec {
     fn lock(&self) -> MutexGuard<'_, Box<dyn tributary_codec::Codec>> {
-        // An encoder that panicked while encoding is still sound: its error feedback is unchanged.
+        // A panic while encoding leaves the encoder valid, because its error feedback is unchanged.
         self.codec.lock()
     }
 }
@@ -38,15 +38,14 @@ impl Codec {
         self.kind.to_string()
     }
 
-    /// The values that error feedback still has to add, as f32; `None` if there are none,
-    /// or no error feedback.
+    /// The residual of error feedback, as f32; `None` if the codec has none.
     #[getter]
     fn owed<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         let owed = py.detach(|| self.lock().residual().map(|residual| residual.owed().to_vec()))?;
         (!owed.is_empty()).then(|| bytes(py, owed.iter().map(|value| value.to_ne_bytes())))
     }
 
-    /// Sets the values that error feedback still has to add.
+    /// Sets the residual of error feedback.
     fn owe(&self, py: Python<'_>, values: PyBuffer<f32>) -> PyResult<()> {
         let values = copied(py, &values)?;
         let is_taken = py.detach(|| match self.lock().residual() {
@@ -69,7 +68,8 @@ impl Codec {
         Ok(PyBytes::new(py, &code.map_err(|error| codec_error(py, &error))?))
     }
 
-    /// The values that workers have to sum before they can encode, as i32; `None` if there are none.
+    /// Returns the sketch that workers must sum before they can encode, as i32; `None` if the codec needs
+    /// none.
     fn propose<'py>(
         &self,
         py: Python<'py>,
@@ -80,7 +80,7 @@ impl Codec {
         Ok(sketch.map(|sketch| bytes(py, sketch.lanes().iter().map(|lane| lane.to_ne_bytes()))))
     }
 
-    /// Takes the sum of all workers' proposals.
+    /// Accepts the sum of all workers' sketches.
     fn agree(&self, py: Python<'_>, total: PyBuffer<i32>) -> PyResult<()> {
         let lanes = copied(py, &total)?;
         let agreed = py.detach(|| Sketch::from_lanes(lanes).and_then(|sum| self.lock().agree(&sum)));
@@ -88,7 +88,7 @@ impl Codec {
     }
 }
 
-/// Writes the values of a code to `out`; the code must hold exactly as many.
+/// Writes the values of a code to `out`. The code must contain as many values as `out`.
 #[pyfunction]
 pub(crate) fn decode(py: Python<'_>, code: &[u8], out: PyBuffer<f32>) -> PyResult<()> {
     let mut values = zeros(out.item_count())?;
@@ -99,7 +99,7 @@ pub(crate) fn decode(py: Python<'_>, code: &[u8], out: PyBuffer<f32>) -> PyResul
     out.copy_from_slice(py, &values)
 }
 
-/// The values of a buffer.
+/// Returns the values of a buffer.
 fn copied<T: Element + Default>(py: Python<'_>, buffer: &PyBuffer<T>) -> PyResult<Vec<T>> {
     let mut values = zeros(buffer.item_count())?;
     buffer.copy_to_slice(py, &mut values)?;

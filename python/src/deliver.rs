@@ -1,6 +1,7 @@
-//! Delivers results of all-reduces, steps, parts and stall reports, to Python by a separate thread.
+//! Delivers the results of operations, and stall reports, to Python on a separate thread.
 //!
-//! The delivery may wait a long time for the interpreter's lock, and must not block the client's own thread.
+//! Operations are all-reduces, steps and parts. The delivery may wait a long time for the interpreter's lock,
+//! and must not block the client's own thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,13 +21,13 @@ use crate::runtime::check_not_forked;
 pub(crate) enum Delivery {
     /// The result of one all-reduce, step or part of a gradient.
     Done {
-        /// Called with the outcome and `None`, or with `None` and an exception.
+        /// The callback. It gets the outcome and `None`, or `None` and an exception.
         done: Py<PyAny>,
         outcome: Result<Outcome, ClientError>,
     },
-    /// A stall report: the missing event that the process waits for.
+    /// A stall report, which describes the event for which the process waits.
     Waits {
-        /// Called with the text, and with `True` if the agent is silent.
+        /// The callback. It gets the text, and `True` if the agent is silent.
         tell: Arc<Py<PyAny>>,
         waiting: Waiting,
     },
@@ -34,27 +35,30 @@ pub(crate) enum Delivery {
 
 /// The kind of result.
 pub(crate) enum Outcome {
-    /// For Python, the runs as tuples `(elements, weight, contributors)`, and the first element that is not
+    /// The result of an all-reduce.
+    ///
+    /// Python gets the runs as tuples `(elements, weight, contributors)`, and the first element that is not
     /// finite with a rank, or `None`.
     Reduced(Reduced),
-    /// A step; for Python, a tuple of its fields.
+    /// A step. Python gets a tuple of its fields.
     Step(Step),
-    /// Nothing but its completion; for Python, `None`.
+    /// The completion of a part, without a value. Python gets `None`.
     Done,
 }
 
 /// True once deliveries have ended.
 static ENDED: AtomicBool = AtomicBool::new(false);
-/// Held during a delivery.
+/// The lock that the thread holds during a delivery.
 static DELIVERING: Mutex<()> = Mutex::new(());
-/// The longest time that the interpreter's end waits for a delivery in progress.
+/// The longest time for which the interpreter's end waits for a delivery in progress.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The interval between two checks of the delivery in progress.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Ends all deliveries.
-/// It must be called before the interpreter ends, which would otherwise end a thread in the middle of Python code, and
-/// with it the process (SIGABRT).
+///
+/// The package must call this before the interpreter ends. Otherwise the interpreter would end a thread in
+/// the middle of Python code, which ends the process (SIGABRT).
 #[pyfunction]
 pub(crate) fn end_deliveries(py: Python<'_>) {
     if check_not_forked(py).is_err() {
@@ -63,14 +67,14 @@ pub(crate) fn end_deliveries(py: Python<'_>) {
     ENDED.store(true, Ordering::SeqCst);
     py.detach(|| {
         let began = Instant::now();
-        // The callback may itself wait forever; nothing can be done about that.
+        // The callback may wait forever, which this function cannot prevent.
         while DELIVERING.is_locked() && began.elapsed() < PATIENCE {
             thread::sleep(LOOK);
         }
     });
 }
 
-/// The sender to which deliveries are handed in.
+/// Returns the sender for deliveries. The first call starts the thread.
 ///
 /// # Errors
 /// The thread cannot be started, or the interpreter is shutting down.
@@ -85,14 +89,14 @@ pub(crate) fn deliveries() -> PyResult<Sender<Delivery>> {
     let (sender, receiver) = channel();
     let started = thread::Builder::new().name("tributary-done".to_owned()).spawn(move || run(&receiver));
     started.map_err(|error| thread_error(&error))?;
-    // If another thread was quicker, the thread that was just started ends at once.
+    // If another thread was faster, the thread that this call has started ends at once.
     Ok(DELIVERIES.get_or_init(|| sender).clone())
 }
 
 fn run(deliveries: &Receiver<Delivery>) {
     for delivery in deliveries {
         let _delivering = DELIVERING.lock();
-        // Once deliveries have ended, the interpreter is shutting down, and no thread waits for a result.
+        // After the end of deliveries the interpreter is shutting down, and no thread waits for a result.
         if ENDED.load(Ordering::SeqCst) || Python::try_attach(|py| deliver(py, delivery)).is_none() {
             return;
         }
@@ -108,7 +112,7 @@ fn deliver(py: Python<'_>, delivery: Delivery) {
     }
 }
 
-/// A callback that lets the delivery thread call `tell`.
+/// Returns a function that makes the delivery thread call `tell`.
 pub(crate) fn telling(tell: Py<PyAny>) -> impl Fn(&Waiting) + Send + Sync + 'static {
     let tell = Arc::new(tell);
     move |waiting| {

@@ -1,4 +1,4 @@
-//! The client's errors as Python's exceptions, which `tributary.errors` defines.
+//! Converts the client's errors to Python's exceptions, which `tributary.errors` defines.
 
 use std::io;
 
@@ -8,26 +8,26 @@ use pyo3::types::PyDict;
 use tonic::Code;
 use tributary_client::{ClientError, Detached, Regroup};
 
-/// The module of the exceptions.
+/// The Python module that defines the exceptions.
 const MODULE: &str = "tributary.errors";
 
-/// The call in which a process got an error. The exception for an unmet condition depends on it.
+/// The kind of call that an error has ended. The exception for a failed precondition depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum During {
-    /// Joining a job, which is over.
+    /// Joining a job. The precondition fails because the job is over.
     Joining,
-    /// An operation on the members' values, which have no sum.
+    /// An operation on the members' values. The precondition fails because the values have no sum.
     Reducing,
     /// Another call.
     Call,
 }
 
-/// The exception for a client's error in a call, with its message.
+/// Returns the exception for a client's error in a call, with its message.
 pub(crate) fn exception(py: Python<'_>, error: &ClientError) -> PyErr {
     exception_during(py, error, During::Call)
 }
 
-/// The exception for a client's error, with its message.
+/// Returns the exception for a client's error in a call of this kind, with its message.
 pub(crate) fn exception_during(py: Python<'_>, error: &ClientError, during: During) -> PyErr {
     match details(py, error) {
         Ok(details) => raise(py, class(error, during), &error.to_string(), &details),
@@ -35,30 +35,30 @@ pub(crate) fn exception_during(py: Python<'_>, error: &ClientError, during: Duri
     }
 }
 
-/// The exception for an error of encoding or decoding.
+/// Returns the exception for an error of encoding or decoding.
 pub(crate) fn codec_error(py: Python<'_>, error: &impl ToString) -> PyErr {
     raise(py, "CodecError", &error.to_string(), &PyDict::new(py))
 }
 
-/// The exception for the use in a forked process.
+/// Returns the exception for a call in a forked process.
 pub(crate) fn forked_error(py: Python<'_>) -> PyErr {
     let error = "this process was forked from one that takes part in a job, and has no part in it itself, since threads do \
                  not survive a fork: let the parent reduce, or start processes by \"spawn\"";
     raise(py, "TributaryError", error, &PyDict::new(py))
 }
 
-/// The exception for a thread that could not be started.
+/// Returns the exception for a thread that could not be started.
 pub(crate) fn thread_error(error: &io::Error) -> PyErr {
     PyRuntimeError::new_err(format!("cannot start a thread: {error}"))
 }
 
-/// An exception of a class of `tributary.errors`.
+/// Makes an exception of a class of `tributary.errors`.
 fn raise(py: Python<'_>, class: &str, error: &str, details: &Bound<'_, PyDict>) -> PyErr {
     let made =
         PyModule::import(py, MODULE).and_then(|module| module.getattr(class)?.call((error,), Some(details)));
     match made {
         Ok(made) => PyErr::from_value(made),
-        // The package's parts do not fit one another: the error itself matters more.
+        // The package's modules do not match, but the original error matters more.
         Err(problem) => PyRuntimeError::new_err(format!("{error} (and cannot raise it properly: {problem})")),
     }
 }
@@ -87,7 +87,7 @@ fn class(error: &ClientError, during: During) -> &'static str {
     }
 }
 
-/// The attributes that an exception has besides its message.
+/// Returns the attributes that an exception has besides its message.
 fn details<'py>(py: Python<'py>, error: &ClientError) -> PyResult<Bound<'py, PyDict>> {
     let details = PyDict::new(py);
     match error {
@@ -108,7 +108,7 @@ fn details<'py>(py: Python<'py>, error: &ClientError) -> PyResult<Bound<'py, PyD
     Ok(details)
 }
 
-/// The error for a part that was closed.
+/// Returns the error for a call after the process has left.
 pub(crate) fn left() -> ClientError {
     ClientError::JobEnded("this process has left the job".to_owned())
 }

@@ -1,4 +1,4 @@
-//! A process's part in a job.
+//! A process's membership in a job.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -23,8 +23,9 @@ use crate::segment::Segment;
 /// The time that the agent may take to acknowledge counts of collectives.
 const COUNTING: Duration = Duration::from_secs(1);
 
-/// A process's part in a job.
-/// When the last reference is dropped without `close`, the host leaves the job.
+/// A process's membership in a job.
+///
+/// If the last reference is dropped without `close`, the host leaves the job.
 #[pyclass(frozen, module = "tributary._native")]
 #[derive(Debug)]
 pub(crate) struct Job(Owned<Mutex<Option<tributary_client::Job>>>);
@@ -41,8 +42,8 @@ impl Job {
 impl Job {
     /// Joins a job through the agent behind `socket`, and waits until all of its members have joined.
     ///
-    /// A thread of this module reports stalls, then and during membership: it calls `waits` with the text, and with
-    /// `True` if the agent is silent.
+    /// While the process joins, and later while it is a member, a thread of this module reports stalls. It
+    /// calls `waits` with the text, and with `True` if the agent is silent.
     #[staticmethod]
     fn join(
         py: Python<'_>,
@@ -75,40 +76,40 @@ impl Job {
         Ok(self.get(py)?.rank())
     }
 
-    /// Ranks of all members, ascending, as of the last all-reduce that has ended.
+    /// Ranks of all members at the end of the last all-reduce, ascending.
     #[getter]
     fn ranks(&self, py: Python<'_>) -> PyResult<Vec<u32>> {
         Ok(self.get(py)?.ranks())
     }
 
-    /// Ranks that have left since this process joined, each with the reason, as of the last
-    /// all-reduce that has ended.
+    /// Ranks that left between the start of this process and its last all-reduce, each with the reason.
     #[getter]
     fn lost(&self, py: Python<'_>) -> PyResult<BTreeMap<u32, String>> {
         Ok(self.get(py)?.lost())
     }
 
-    /// Ranks whose data the members process, ascending, as of the start or the last regrouping.
+    /// Ranks whose data the members process since the start or the last regrouping, ascending.
     #[getter]
     fn shards(&self, py: Python<'_>) -> PyResult<Vec<u32>> {
         Ok(self.get(py)?.shards())
     }
 
-    /// The regrouping for which the members have to synchronise before they reduce again;
-    /// `None` if there is none.
+    /// The regrouping for which the members must synchronise before they reduce again, if any.
     #[getter]
     fn regroup(&self, py: Python<'_>) -> PyResult<Option<Grouping>> {
         Ok(self.get(py)?.regroup().map(grouping))
     }
 
+    /// Checks that this process was not forked.
+    ///
     /// # Errors
-    /// This process was forked from the one that joined.
+    /// This process was forked from the process that joined.
     #[allow(clippy::unused_self, reason = "one asks the job")]
     fn check_process(&self, py: Python<'_>) -> PyResult<()> {
         check_not_forked(py)
     }
 
-    /// The version of the job's structure.
+    /// The generation of the job.
     #[getter]
     fn generation(&self, py: Python<'_>) -> PyResult<u32> {
         Ok(self.get(py)?.generation())
@@ -126,13 +127,15 @@ impl Job {
         Ok(self.get(py)?.values_per_slice())
     }
 
-    /// The number of switches that add the job's gradients, when this host joined.
+    /// The number of switches that added the job's gradients when this host joined.
     #[getter]
     fn switches(&self, py: Python<'_>) -> PyResult<u32> {
         Ok(self.get(py)?.switches())
     }
 
-    /// Makes memory that is shared with the agent, for an operation with this deadline if there is one.
+    /// Makes memory that is shared with the agent.
+    ///
+    /// `deadline` is the deadline of the operation that needs it.
     #[pyo3(signature = (size, deadline = None))]
     fn segment(&self, py: Python<'_>, size: usize, deadline: Option<Duration>) -> PyResult<Segment> {
         let job = self.get(py)?;
@@ -140,9 +143,10 @@ impl Job {
         made.map(Segment::new).map_err(|error| exception(py, &error))
     }
 
-    /// Starts to reduce `count` elements of a segment, beginning with the element `first`, after
-    /// all that were started before. Once it has ended, a thread of this module calls `done` with `(runs, None)` or
-    /// `(None, exception)`.
+    /// Starts to reduce `count` elements of a segment, from the element `first` on.
+    ///
+    /// The all-reduce runs after all all-reduces that were started earlier. When it has ended, a thread of
+    /// this module calls `done` with `(runs, None)` or `(None, exception)`.
     #[pyo3(signature = (segment, element_type, first, count, *, name, weight, deadline, step_goes_on, done))]
     #[allow(clippy::too_many_arguments, reason = "named where Python calls it")]
     fn start(
@@ -175,8 +179,9 @@ impl Job {
         Ok(())
     }
 
-    /// Replaces elements on all members by the leader's, if there is a regrouping to synchronise for.
-    /// Returns the regrouping and the elements.
+    /// Replaces elements on all members by the leader's elements, if the members must synchronise.
+    ///
+    /// Returns the regrouping and the elements; `None` if there was no regrouping.
     fn synchronise<'py>(
         &self,
         py: Python<'py>,
@@ -202,9 +207,10 @@ impl Job {
         Ok(done.map(|(regroup, elements)| (grouping(regroup), PyBytes::new(py, &elements))))
     }
 
-    /// Reports to the agent the traffic of collectives since the last call, as tuples
-    /// `(over the fabric, collective, reason, calls, bytes)`. The result is ignored unless `waits` is set; then this
-    /// waits for up to a second.
+    /// Reports the traffic of collectives since the last call to the agent.
+    ///
+    /// `counts` has tuples `(over the fabric, collective, reason, calls, bytes)`. If `waits` is true, this
+    /// call waits for up to a second for the agent's reply; otherwise it ignores the result.
     fn count_collectives(
         &self,
         py: Python<'_>,
@@ -228,9 +234,11 @@ impl Job {
         }
     }
 
-    /// Hands in when this process's gradients were ready, in nanoseconds, and waits for all members.
-    /// Returns `(version, sets, "")` with sets `(gradients, at, late)`, or `(0, [], reason)` if the profile was thrown
-    /// out.
+    /// Sends the times at which this process's gradients were ready, in nanoseconds, and waits for all
+    /// members.
+    ///
+    /// Returns `(version, sets, "")` with sets `(gradients, at, late)`, or `(0, [], reason)` if the profile
+    /// was rejected.
     #[pyo3(signature = (run, number, *, sizes, ready, start_up, deadline))]
     #[allow(clippy::too_many_arguments, reason = "named where Python calls it")]
     fn hand_in_profile(
@@ -259,14 +267,14 @@ impl Job {
         }
     }
 
-    /// Ends this process's part; the job continues without its host.
+    /// Ends this process's membership. The job continues without its host.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
         check_not_forked(py)?;
         self.0.lock().take();
         Ok(())
     }
 
-    /// Ends this process's part; the host stays a member until the job is ended.
+    /// Ends this process's membership. The host stays a member until the job has ended.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         check_not_forked(py)?;
         let job = self.0.lock().take();
@@ -274,7 +282,9 @@ impl Job {
         wait(py, job.close())?.map_err(|error| exception(py, &error))
     }
 
-    /// Ends this process's part at the end of its training; the job ends once all have done so.
+    /// Ends this process's membership at the end of its training.
+    ///
+    /// The job ends when all members have called this.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         check_not_forked(py)?;
         let job = self.0.lock().take();

@@ -1,8 +1,8 @@
-//! The native part of the Python package `tributary`: a process's part in a job or in a parameter
-//! server's training, memory that it shares with its host's agent, and codecs.
+//! The native part of the Python package `tributary`.
 //!
-//! Values stay on the Python side, which maps the shared memory itself; here they are offsets and counts. Nothing here
-//! blocks while it holds the interpreter's lock.
+//! It has a process's membership in a job or in a parameter server's training, memory that the process shares
+//! with its host's agent, and codecs. Values stay on the Python side, which maps the shared memory itself;
+//! this module only gets offsets and counts. No function blocks while it holds the interpreter's lock.
 
 mod codec;
 mod deliver;

@@ -1,4 +1,4 @@
-//! The client's threads, and how a Python thread waits for them.
+//! The client's threads, and functions that let a Python thread wait for them.
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -24,14 +24,18 @@ fn is_forked() -> bool {
     OWNER.get().is_some_and(|owner| *owner != process::id())
 }
 
+/// Checks that this process was not forked.
+///
 /// # Errors
-/// This process was forked; its results would never arrive.
+/// This process was forked, so that its results would never arrive.
 pub(crate) fn check_not_forked(py: Python<'_>) -> PyResult<()> {
     if is_forked() { Err(forked_error(py)) } else { Ok(()) }
 }
 
-/// A value that is dropped with its last reference, except in a forked process: it belongs to the
-/// parent, and dropping it would wait for threads and locks that do not exist in the child.
+/// A value that is dropped with its last reference, except in a forked process.
+///
+/// In a forked process, the value belongs to the parent. Dropping it would wait for threads and locks that do
+/// not exist in the child.
 #[derive(Debug)]
 pub(crate) struct Owned<T>(Arc<T>);
 
@@ -52,23 +56,23 @@ impl<T> Deref for Owned<T> {
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
         if is_forked() {
-            // Keep an extra reference permanently.
+            // Keep an extra reference permanently, so that the value is never dropped.
             let _ = ManuallyDrop::new(Arc::clone(&self.0));
         }
     }
 }
 
-/// The process's runtime, started at its first use.
+/// Returns the process's runtime, which the first call starts.
 ///
 /// # Errors
-/// A thread cannot be started, or this process was forked from one that has started the runtime.
+/// A thread cannot be started, or this process was forked from a process that has started the runtime.
 pub(crate) fn runtime(py: Python<'_>) -> PyResult<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     check_not_forked(py)?;
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }
-    // One thread is enough: it only talks to the agent.
+    // One thread is enough, because it only communicates with the agent.
     let started = Builder::new_multi_thread().worker_threads(1).thread_name("tributary").enable_all().build();
     let started = started.map_err(|error| thread_error(&error))?;
     OWNER.get_or_init(process::id);
@@ -78,7 +82,7 @@ pub(crate) fn runtime(py: Python<'_>) -> PyResult<&'static Runtime> {
 /// Waits for `work` without the interpreter's lock, until it is done or a signal handler raises.
 ///
 /// # Errors
-/// The handler's exception, such as `KeyboardInterrupt`: then `work` is dropped.
+/// The handler's exception, such as `KeyboardInterrupt`. `work` is dropped in this case.
 pub(crate) fn wait<T: Send>(py: Python<'_>, work: impl Future<Output = T> + Send) -> PyResult<T> {
     let runtime = runtime(py)?;
     let mut work = std::pin::pin!(work);

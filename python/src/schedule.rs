@@ -1,5 +1,4 @@
-//! Schedules of gradients without a controller: for predictions, and for a
-//! worker of a parameter server.
+//! Schedules of gradients without a controller, for predictions and for a worker of a parameter server.
 
 use std::time::Duration;
 
@@ -7,11 +6,14 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use tributary_planner::schedule::{Decision, Gradient, Profile, Schedule, Stall, decide};
 
-/// Indices in the model, time point, and time from which the set is late; both in nanoseconds.
+/// A set: indices in the model, time point, and time from which the set is late.
+///
+/// Times are in nanoseconds.
 pub(crate) type SetOfGradients = (Vec<usize>, u64, u64);
 
-/// The sets in which gradients leave.
-/// `sizes` are in bytes; `ready`, and the time `start_up` of a small all-reduce, are in nanoseconds.
+/// Returns the sets in which gradients are sent.
+///
+/// `sizes` are in bytes. `ready`, and the time `start_up` of a small all-reduce, are in nanoseconds.
 #[pyfunction]
 pub(crate) fn time_points(sizes: Vec<u64>, ready: Vec<u64>, start_up: u64) -> Vec<SetOfGradients> {
     sets_of(Schedule::of(&profile(sizes, ready, start_up)))
@@ -21,7 +23,7 @@ pub(crate) fn time_points(sizes: Vec<u64>, ready: Vec<u64>, start_up: u64) -> Ve
 #[pyclass(frozen, module = "tributary._native")]
 #[derive(Debug, Default)]
 pub(crate) struct Scheduler {
-    /// The stalls for which the last profiles in a row were thrown out.
+    /// The stalls because of which the last consecutive profiles were rejected.
     thrown_out: Mutex<Vec<Stall>>,
 }
 
@@ -32,8 +34,10 @@ impl Scheduler {
         Self::default()
     }
 
-    /// The sets that follow from a profile, as from `time_points`, and `""`; or none, and the
-    /// reason why it is thrown out.
+    /// Decides on a profile.
+    ///
+    /// Returns the sets that follow from it, as from `time_points`, and `""`. If the profile is rejected,
+    /// returns no sets, and the reason.
     fn decide(&self, sizes: Vec<u64>, ready: Vec<u64>, start_up: u64) -> (Vec<SetOfGradients>, String) {
         let mut thrown_out = self.thrown_out.lock();
         match decide(&profile(sizes, ready, start_up), &thrown_out) {
@@ -60,7 +64,7 @@ fn sets_of(schedule: Schedule) -> Vec<SetOfGradients> {
     sets.map(|set| (set.gradients, nanoseconds(set.at), nanoseconds(set.late))).collect()
 }
 
-/// Converts to nanoseconds; too long a time becomes the maximum, which stands for never.
+/// Converts a time to nanoseconds. A time that is too long becomes the maximum, which means never.
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

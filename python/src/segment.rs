@@ -18,24 +18,24 @@ impl Segment {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, tributary_client::Segment> {
-        // Every change is a single call that leaves the segment sound.
+        // If a call panics, the segment stays valid, because every change is a single call.
         self.0.lock()
     }
 }
 
 #[pymethods]
 impl Segment {
-    /// The file descriptor, which is closed with this object.
+    /// Returns the file descriptor, which is closed with this object.
     fn fileno(&self) -> RawFd {
         self.lock().as_fd().as_raw_fd()
     }
 
-    /// Its size in bytes.
+    /// Returns the segment's size in bytes.
     fn __len__(&self) -> usize {
         self.lock().len()
     }
 
-    /// True while an operation on the segment has not ended: the agent may be writing.
+    /// True while an operation uses the segment, because the agent may write to it.
     #[getter]
     fn in_use(&self) -> bool {
         self.lock().is_in_use()

@@ -1,4 +1,4 @@
-//! A process's part in a parameter server's job.
+//! A process's membership in a parameter server's job.
 #![allow(clippy::needless_pass_by_value, reason = "what Python hands over")]
 
 use std::num::NonZeroU16;
@@ -15,10 +15,12 @@ use crate::error::{exception, left};
 use crate::runtime::{Owned, check_not_forked, runtime, wait};
 use crate::segment::Segment;
 
-/// f32 values: their segment, the index of the first one, and their number.
+/// The location of f32 values: their segment, the index of the first value, and the number of values.
 type Place<'py> = (Bound<'py, Segment>, usize, usize);
 
-/// A process's part in a parameter server's job. When the last reference is dropped, the worker leaves.
+/// A process's membership in a parameter server's job.
+///
+/// When the last reference is dropped, the worker leaves the job.
 #[pyclass(frozen, module = "tributary._native")]
 #[derive(Debug)]
 pub(crate) struct Training(Owned<Mutex<Option<tributary_client::Training>>>);
@@ -38,9 +40,9 @@ impl Training {
 
 #[pymethods]
 impl Training {
-    /// Opens a training through the agent behind `socket`; `begin` joins the job.
+    /// Opens a training through the agent behind `socket`. The method `begin` then joins the job.
     ///
-    /// A thread of this module then reports stalls in the same way as for `Job.join`.
+    /// A thread of this module reports stalls in the same way as for `Job.join`.
     #[staticmethod]
     #[allow(clippy::too_many_arguments, reason = "Python names them")]
     fn open(
@@ -87,8 +89,9 @@ impl Training {
     }
 
     /// Joins the job with these parameters.
-    /// When the first step arrives, a thread of this module calls `done` with `(step, None)`; after an error, it calls
-    /// `done` with `(None, exception)`.
+    ///
+    /// When the first step arrives, a thread of this module calls `done` with `(step, None)`. After an error,
+    /// it calls `done` with `(None, exception)`.
     fn begin(&self, py: Python<'_>, parameters: Place<'_>, done: Py<PyAny>) -> PyResult<()> {
         let (segment, first, count) = parameters;
         let elements = first..end(first, count)?;
@@ -96,9 +99,10 @@ impl Training {
         deliver(py, step, Outcome::Step, done)
     }
 
-    /// Hands in a gradient, or the last part of it, which begins at the model's parameter `first`.
-    /// The next step's parameters are written to `parameters`, which is in another segment. `done` is called as for
-    /// `begin`.
+    /// Pushes a gradient, or the last part of it, whose first value belongs to the parameter `first`.
+    ///
+    /// The parameters of the next step are written to `parameters`, which is in another segment. `done` is
+    /// called as for `begin`.
     fn push(
         &self,
         py: Python<'_>,
@@ -119,8 +123,9 @@ impl Training {
         deliver(py, step, Outcome::Step, done)
     }
 
-    /// Hands in a part of the next gradient, which begins at the model's parameter `first`.
-    /// `done` is called with `(None, None)` once the agent has read it, or with `(None, exception)`.
+    /// Pushes a part of the next gradient, whose first value belongs to the parameter `first`.
+    ///
+    /// `done` is called with `(None, None)` when the agent has read the part, or with `(None, exception)`.
     fn push_part(&self, py: Python<'_>, part: Place<'_>, first: usize, done: Py<PyAny>) -> PyResult<()> {
         let (segment, begin, count) = part;
         let elements = begin..end(begin, count)?;
@@ -129,7 +134,7 @@ impl Training {
         deliver(py, pushed, |()| Outcome::Done, done)
     }
 
-    /// Drops the parts that were handed in.
+    /// Drops the parts that were pushed for the next gradient.
     fn drop_parts(&self, py: Python<'_>) -> PyResult<()> {
         let dropping = self.with(py, |training| Ok(training.start_drop_parts()))?;
         wait(py, dropping)?.map_err(|error| exception(py, &error))

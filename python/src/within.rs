@@ -9,10 +9,10 @@ use pyo3::prelude::*;
 
 use crate::error::thread_error;
 
-/// Calls `call` on a thread of its own and waits for its return, for `seconds` at most; returns whether
-/// it has returned. An exception in it is printed.
+/// Calls `call` on a new thread, and waits up to `seconds` for its return.
 ///
-/// Python itself starts no threads any more once the interpreter is about to end.
+/// Returns true if it has returned. An exception in it is printed. The thread is a native thread, because
+/// Python starts no threads while the interpreter is about to end.
 #[pyfunction]
 pub(crate) fn call_within(py: Python<'_>, call: Py<PyAny>, seconds: f64) -> PyResult<bool> {
     let patience = Duration::try_from_secs_f64(seconds)

@@ -19,7 +19,7 @@ class Code:
     """An encoded gradient."""
 
     data: bytes
-    """The bytes to send; `crates/codec/src/wire.rs` describes their format."""
+    """The bytes to send. `crates/codec/src/wire.rs` describes their format."""
     count: int
     """The number of values."""
 
@@ -101,7 +101,7 @@ class Codec:
         return None if sketch is None else np.frombuffer(sketch, dtype=np.int32).copy()
 
     def agree(self, total: npt.NDArray[np.int32]) -> None:
-        """Takes the sum of the sketches that all workers proposed.
+        """Accepts the sum of the sketches that all workers proposed.
 
         Raises:
             CodecError: `total` is not a sum of sketches, or a worker's gradient contained NaN or infinity.

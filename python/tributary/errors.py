@@ -53,14 +53,14 @@ class SumError(TributaryError):
 
 
 class DeadlineError(TributaryError, TimeoutError):
-    """A deadline has passed; the message says what the process waited for.
+    """A deadline has passed. The message describes the event for which the process waited.
 
     If the process waited for the agent of its own host, and the agent sent nothing, the process has left the job.
     """
 
 
 class RegroupError(TributaryError):
-    """Nothing was reduced, because processes have joined: all members must call `Job.synchronise` first.
+    """Nothing was reduced, because processes have joined. All members must call `Job.synchronise` first.
 
     All members get this error at the same position in the order of their all-reduces. It occurs only in a job whose
     processes have all joined with `elastic=True`.
@@ -71,22 +71,22 @@ class RegroupError(TributaryError):
     ) -> None:
         super().__init__(message)
         self.generation = generation
-        """The generation in which they joined."""
+        """The generation in which the processes joined."""
         self.ranks = ranks
         """Ranks of all members in that generation; some may have left since."""
         self.joined = joined
         """Ranks of the new members."""
         self.leader = leader
-        """The rank whose parameters all members continue with."""
+        """The rank with whose parameters all members continue."""
         self.shards = shards
         """Ranks whose data the members process from now on."""
 
 
 class DetachedError(TributaryError):
-    """Nothing was reduced: the job continues without this process until the process is fast enough again.
+    """Nothing was reduced, because the job continues without this process for now.
 
-    The process continues to make steps, whose times show when it has recovered. It then gets `RegroupError`. This error
-    occurs only in a job that was created with a policy for slow processes.
+    The process continues to make steps, whose times show when it is fast enough again. It then gets `RegroupError`.
+    This error occurs only in a job that was created with a policy for slow processes.
     """
 
     def __init__(self, message: str, *, generation: int, data_adopted: bool, reason: str) -> None:
@@ -94,6 +94,6 @@ class DetachedError(TributaryError):
         self.generation = generation
         """The first generation without this process."""
         self.data_adopted = data_adopted
-        """True if the other members process its data, too; otherwise no member does."""
+        """True if the other members process this process's data, too; otherwise no member does."""
         self.reason = reason
         """The reason, as text."""

@@ -51,7 +51,7 @@ class NotFinite:
     """A contribution that is NaN or infinite."""
 
     element: int
-    """The index of the first element with such a contribution, in the tensor's memory order."""
+    """The index of the first element with a contribution that is not finite, in the tensor's memory order."""
     rank: int
     """The highest rank that contributed NaN or infinity near this element."""
 
@@ -76,19 +76,19 @@ class Regroup:
     """A change of members or shards, after which all members synchronise before they reduce again."""
 
     generation: int
-    """The generation in which it happened."""
+    """The generation in which the change happened."""
     ranks: tuple[int, ...]
     """Ranks of all members in that generation, ascending; some may have left since."""
     joined: tuple[int, ...]
     """Ranks of the new members."""
     leader: int
-    """The rank whose values all members continue with: the lowest rank that was a member before."""
+    """The rank with whose values all members continue. It is the lowest rank that was a member before."""
     shards: tuple[int, ...]
     """Ranks whose data the members process from now on, ascending."""
 
 
 class Reduction(Pending[Reduced]):
-    """An all-reduce in flight. It cannot be cancelled: the other members need its contribution."""
+    """An all-reduce in flight. It cannot be cancelled, because the other members need its contribution."""
 
 
 class Job(SharesMemory):
@@ -168,9 +168,9 @@ class Job(SharesMemory):
             name: the tensor's name, which must be the same on all members.
             weight: the factor of this member's values, at most 2^30 divided by the number of members; 0 if the member
                 contributes nothing.
-            deadline: seconds that the all-reduce may take after the end of the previous ones. If an earlier all-reduce
-                has passed its deadline, and no result has come since, the seconds count from the same moment as those
-                of the earlier one.
+            deadline: seconds that the all-reduce may take after the end of the previous ones. If an earlier
+                all-reduce has passed its deadline, and no result has arrived since, the seconds of both count from
+                the same moment.
             precision: "float32" rounds each exact sum of float32 to the nearest float32; with "standard" the error is
                 at most 2^-12 of the sum of the contributions' magnitudes. It must be the same on all members [default:
                 TRIBUTARY_PRECISION, or "standard"].
@@ -398,7 +398,8 @@ class Job(SharesMemory):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After an error the others must know at once: a connection that ends without a message makes the host leave.
+        # After an error the other members must notice at once. The connection ends without a message here, so the
+        # host leaves the job.
         if kind is None:
             self.close()
 

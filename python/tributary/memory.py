@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tributary._native import Segment
 
 MAX_SEGMENTS = 64
-"""The largest number of segments for copied values; an agent supports some hundreds in total."""
+"""The largest number of segments for copied values. An agent supports some hundreds in total."""
 MIN_SIZE = 4096
 """The smallest size of a segment for copied values, in bytes."""
 
@@ -101,8 +101,8 @@ class MemoryPool:
     def borrow(self, size: int, deadline: timedelta | None = None) -> Memory:
         """Borrows a segment.
 
-        If `MAX_SEGMENTS` segments are borrowed, this waits for one, except in the thread that completes results: that
-        thread gives segments back, and a callback in it may start the next all-reduce.
+        If `MAX_SEGMENTS` segments are borrowed, this waits for one. The thread that completes results does not wait,
+        because it gives segments back itself, and a callback in it may start the next all-reduce.
 
         Args:
             size: the least size in bytes.

@@ -26,8 +26,8 @@ EXIT_TIMEOUT = 5.0
 class Callbacks:
     """Runs users' callbacks in order, in threads on which no result depends.
 
-    A callback may wait for anything, also for the callback of another result: after `BLOCKED_AFTER` seconds, another
-    thread runs the next callback. Two threads are enough for callbacks that do not block.
+    A callback may wait for any event, also for the callback of another result, because another thread runs the next
+    callback after `BLOCKED_AFTER` seconds. Two threads are enough for callbacks that do not block.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Callbacks:
     def start(self) -> None:
         """Starts the threads, unless they run.
 
-        In the system, a thread has the name of the thread that starts it.
+        The operating system gives each thread the name of the thread that starts it.
         """
         with self._changed:
             if self._runner is None:
@@ -73,7 +73,7 @@ class Callbacks:
     def _run(self) -> None:
         while True:
             with self._changed:
-                # Another thread has replaced this one if its callback has blocked.
+                # If this thread's callback has blocked, another thread has replaced this thread.
                 self._changed.wait_for(self._has_work_or_ended)
                 if self._runner is not current_thread() or self._ended.is_set():
                     return
@@ -127,7 +127,7 @@ def mark_completion_thread() -> None:
 
 
 def is_completion_thread() -> bool:
-    """Returns true in the thread that completes results: it would wait for a result without end."""
+    """Returns true in the thread that completes results. This thread must not wait for a result."""
     return hasattr(_thread, "completes_results")
 
 
@@ -135,7 +135,7 @@ class Pending(Future[T]):
     """A future that cannot be cancelled. The thread that completes it must not wait for it."""
 
     def cancel(self) -> bool:
-        """Returns false: the operation cannot be cancelled."""
+        """Returns false, because the operation cannot be cancelled."""
         return False
 
     def result(self, timeout: float | None = None) -> T:

@@ -16,9 +16,9 @@ class Profile:
     """The times at which this process's gradients were ready, as medians of several backward passes."""
 
     sizes: list[int]
-    """Bytes of each gradient, in the order of the model's parameters: the same on all ranks."""
+    """Bytes of each gradient, in the order of the model's parameters. They are equal on all ranks."""
     ready: list[int]
-    """The time at which each gradient was ready, in nanoseconds after the first one of a pass."""
+    """The time at which each gradient was ready, in nanoseconds after the first gradient of a pass."""
     start_up: int
     """The time of a small all-reduce, in nanoseconds."""
 
@@ -30,9 +30,9 @@ class SetOfGradients:
     indices: tuple[int, ...]
     """The indices of the gradients in the model."""
     at: int
-    """The time point, in nanoseconds after the first gradient of a pass: all were ready in the profile."""
+    """The time point, in nanoseconds after the first gradient of a pass. In the profile, the set was full then."""
     late: int
-    """The time from which the set is late: in the profile, the next set followed soon after it."""
+    """The time from which the set is late. In the profile, the next set was ready soon after it."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class ThrownOut:
-    """The rejection of a profile during which a rank stalled: all ranks profile again, on other data."""
+    """The rejection of a profile during which a rank stalled. All ranks profile again, on other data."""
 
     reason: str
     """The reason, as text."""

@@ -35,7 +35,7 @@ class Step:
 
 
 class PendingStep(Pending[Step]):
-    """A step in flight. It cannot be cancelled: the server has the gradient."""
+    """A step in flight. It cannot be cancelled, because the server has the gradient."""
 
 
 class PendingPart(Pending[None]):
@@ -160,7 +160,8 @@ class Training(SharesMemory):
 
         Raises:
             TypeError: the part has another type.
-            TributaryError: as for `push`; or the parts are not a whole gradient: then the earlier parts remain.
+            TributaryError: as for `push`, or the parts are not a whole gradient. The earlier parts remain in this
+                case.
         """
         check_may_wait("a step")
         return self.start_push_rest(part, first).result()
@@ -196,7 +197,7 @@ class Training(SharesMemory):
             raise _under_way()
 
     def _start(self, gradient: tuple[Elements, int] | None, parameters: Elements) -> PendingStep:
-        """Starts a step. The caller has taken the turn, and the end of the step releases it."""
+        """Starts a step. The caller has acquired the turn, and the end of the step releases it."""
         step = PendingStep()
         step.set_running_or_notify_cancel()
         memory, start, is_copied = self._pool.share(parameters)

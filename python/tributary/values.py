@@ -30,7 +30,7 @@ class Elements:
     """The elements of an array or a tensor."""
 
     type: str
-    """`f32`, `f16`, `bf16`, `f64`, `i32` or `i64`."""
+    """The agent's name of the type: `f32`, `f16`, `bf16`, `f64`, `i32` or `i64`."""
     count: int
     data: npt.NDArray[np.uint8]
     """The bytes of the values themselves, or of a copy."""

@@ -40,13 +40,13 @@ class Prediction:
     """Predicted seconds of a step."""
 
     alone: float
-    """On one machine."""
+    """Time on one machine."""
     gloo: float
-    """`DistributedDataParallel` over gloo, if gloo is as fast as a ring without overhead."""
+    """Time with `DistributedDataParallel` over gloo, if gloo is as fast as a ring without overhead."""
     fabric: float
-    """`DistributedDataParallel` over the fabric."""
+    """Time with `DistributedDataParallel` over the fabric."""
     points: float
-    """`TimePoints` over the fabric."""
+    """Time with `TimePoints` over the fabric."""
     sets: int
     """The number of sets in which `TimePoints` would send the gradients."""
 

@@ -28,7 +28,7 @@ class Watched:
     sizes: list[int]
     """Bytes of each gradient, in the order of the optimiser's parameters."""
     ready: list[float]
-    """The time at which each gradient was ready: median seconds after the first one of its backward pass."""
+    """The median time at which each gradient was ready, in seconds after the first gradient of its backward pass."""
 
     @property
     def size(self) -> int:

@@ -106,7 +106,7 @@ _alone = False
 
 
 def stand_alone() -> None:
-    """Keeps this process's later groups out of jobs: all of their collectives go by gloo."""
+    """Keeps this process's later groups out of jobs, so that all of their collectives use gloo."""
     global _alone
     _alone = True
 
@@ -114,7 +114,8 @@ def stand_alone() -> None:
 def create(options: Any, _: Any) -> Group | FabricBackend:
     """Makes a group with its backend. `torch.distributed` calls this.
 
-    For a group with several backends it makes only the backend. PyTorch then hides a part of its works' methods.
+    For a group with several backends it makes only the backend. PyTorch then hides some methods of the backend's
+    works.
 
     Raises:
         TributaryError: the interpreter is ending, or PyTorch is too old.
@@ -188,13 +189,14 @@ def backend_of(group: dist.ProcessGroup | None) -> FabricBackend:
 class FabricBackend(Backend):
     """The backend of one process group.
 
-    The first group of a process takes part in the job, and must have the job's ranks. The all-reduces of a job have one
-    order, but the collectives of several groups do not: so all other groups use gloo.
+    The first group of a process takes part in the job, and must have the job's ranks. The all-reduces of a job must
+    have one order, but the collectives of several groups have none, so all other groups use gloo.
     """
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
-        # Start them here: a thread of gloo may run the first callback, and they would have its name.
+        # Start the callbacks' threads here. If a thread of gloo started them at the first callback, they would get
+        # its name.
         callbacks.start()
         self._sequence = 0
         self._job: Job | None = None
@@ -208,7 +210,8 @@ class FabricBackend(Backend):
         self._timed_out: str | None = None
         """The first collective over the fabric that has passed its timeout on this rank."""
         self._process = os.getpid()
-        # Kept after the group's end: if another group follows, ranks that are faster than rank 0 still use this store.
+        # The store is kept after the group's end. If another group follows, ranks that begin it before rank 0 still
+        # use this store.
         self._store = group_store(store, rank)
         first = next((backend for backend in _backends if backend._job), None)
         takes_part = not _alone and first is None
@@ -217,7 +220,7 @@ class FabricBackend(Backend):
             self._job = join_together(PrefixStore("job/", self._store), rank, size, timeout)
         # All groups of the process count with the counters of the group that is in the job.
         self.counters: TrafficCounters = TrafficCounters(self._job) if first is None else first.counters
-        # gloo comes last, because it waits longest for a missing rank.
+        # Make gloo's group last, because it waits longest for a missing rank.
         try:
             self._gloo = Gloo(PrefixStore("gloo/", self._store), rank, size, timeout)
         except BaseException:
@@ -253,7 +256,8 @@ class FabricBackend(Backend):
             return self._by_gloo("allreduce", (tensors, opts), reason or "")
         tensor, size = tensors[0], self.size()
         is_average = operator == ReduceOp.AVG
-        # The members' names are compared, so they contain operator and type, which the network does not know.
+        # The members compare the names of their all-reduces. So the name contains operator and type, which the
+        # network does not know.
         what = f"all-reduce {{}} of {tuple(tensor.shape)}, {operator.name} of {tensor.dtype}"
         deadline = _timeout(opts)
         if tensor.dtype not in INTEGERS:
@@ -325,7 +329,7 @@ class FabricBackend(Backend):
         works: list[PythonWork] = []
         self._check_process()
         self._wait_for_memory([*tensors, *outputs])
-        # Check all of them before the first one starts, so that an error starts none.
+        # Check all arguments before the first collective starts, so that after an error none has started.
         is_average = operator == ReduceOp.AVG
         scatters = [
             Scatter.of(output, parts, self.rank(), size, is_average=is_average)
@@ -398,7 +402,7 @@ class FabricBackend(Backend):
         return False
 
     def supports_tensor_alloc(self, _: Any) -> bool:
-        """Returns false: PyTorch allocates tensors. For shared memory see `Job.empty_tensor`."""
+        """Returns false, because PyTorch allocates tensors. For shared memory see `Job.empty_tensor`."""
         return False
 
     @property
@@ -407,10 +411,10 @@ class FabricBackend(Backend):
         return Backend.Options(NAME, self._timeout)
 
     def eager_connect_single_device(self, _: Any) -> None:
-        """Does nothing: a group connects when it is made."""
+        """Does nothing, because a group connects when it is made."""
 
     def perform_nocolor_split(self, _: Any) -> None:
-        """Does nothing: ranks outside a split group have no part in making it."""
+        """Does nothing, because ranks outside a split group need not help to make it."""
 
     def split(self, store: Store, ranks: list[int], opts: Any) -> Backend | None:
         """Makes the backend of a group of some of the ranks; returns `None` on all other ranks."""
@@ -557,7 +561,7 @@ class FabricBackend(Backend):
             if isinstance(answer.exception(), DeadlineError):
                 self._timed_out = self._timed_out or name
 
-        # Added before the work's own callback, which wakes the callers.
+        # Add this callback before the work's own callback, which wakes the callers.
         answer.add_done_callback(note)
         work = FabricWork(name, answer, results, finish, event)
         self._under_way[answer] = work, memory_ranges_of([values, *results])
@@ -565,7 +569,7 @@ class FabricBackend(Backend):
         return work
 
     def _check_order(self) -> None:
-        """Checks that no collective has passed its timeout here: the other ranks could start that one next.
+        """Checks that no collective has passed its timeout on this rank, because the other ranks may start it next.
 
         Raises:
             TributaryError: a collective has passed its timeout.
@@ -599,7 +603,7 @@ class FabricBackend(Backend):
                 each.wait_for_end()
 
     def _check_whole(self, name: str, reduced: Reduced) -> None:
-        """Checks that no member is missing: a job continues without it, but a script needs all ranks."""
+        """Checks that no member is missing. A job continues without a member, but a script needs all ranks."""
         size = self.size()
         if reduced.runs and reduced.contributors < size:
             ranks, lost = (self._job.ranks, self._job.lost) if self._job else ([], {})

@@ -1,8 +1,8 @@
 """The process group that scripts get. Its works support all methods of `torch.distributed`.
 
 If a backend in Python returns a work, PyTorch gives the script another object, which has only the work's `wait` and
-`get_future`: its `is_completed` is never true, and it lacks results and sources. A process group in Python can return
-the work itself. Its collectives call a group of the base class, which calls the backend.
+`get_future`. The `is_completed` of this object is never true, and it lacks results and sources. A process group in
+Python can return the work itself. Its collectives call a group of the base class, which calls the backend.
 """
 
 from __future__ import annotations

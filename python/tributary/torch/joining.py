@@ -53,7 +53,7 @@ def rendezvous(store: Store, rank: int, size: int, timeout: timedelta, *, one_ra
         one_rank_a_host: true if each rank must be on a different host.
 
     Raises:
-        DeadlineError: some ranks have not come; the message names them.
+        DeadlineError: some ranks have not arrived; the message names them.
         TributaryError: several ranks are on a host, or gloo would connect by a loopback interface.
     """
     problem = unreachable(size) if one_rank_a_host else None
@@ -115,7 +115,7 @@ def _host() -> str:
     try:
         socket = os.stat(socket_of(None))
     except OSError:
-        # The missing socket is reported by `join`.
+        # `join` reports the missing socket.
         return f"{boot} {os.getpid()}"
     return f"{boot} {socket.st_dev} {socket.st_ino}"
 

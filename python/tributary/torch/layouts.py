@@ -1,4 +1,4 @@
-"""Copies of tensors for code that needs contiguous memory that holds the values themselves.
+"""Copies tensors for code that needs contiguous memory with the values themselves.
 
 gloo reads and writes the memory after the first element of a tensor, and ignores strides. PyTorch's dispatcher replaces
 a view with the negative or the conjugate bit by a copy, and a result in that copy would be lost.

@@ -27,7 +27,7 @@ TITLES = {
     "reduce_scatter_single_coalesced": "reduce_scatter",
     "reduce_scatter_tensor_coalesced": "reduce_scatter",
 }
-"""The names of collectives in the profiler, where they differ from the method's name."""
+"""The names of collectives in the profiler, if they differ from the method's name."""
 
 
 _late: list[Future[None]] = []

@@ -29,7 +29,7 @@ class Scatter:
     nbytes: int
     """Bytes of the inputs."""
     divisor: int
-    """1, or the number of ranks for an average."""
+    """The divisor of the sums: 1, or the number of ranks for an average."""
 
     @staticmethod
     def of(

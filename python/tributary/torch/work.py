@@ -258,7 +258,7 @@ class FinishingWork(PythonWork):
                     self._finish()
         except Exception as error:
             if timeout and not self._work.is_completed():
-                # The work is still in flight: the caller may wait again.
+                # The work is still in flight, so the caller may wait again.
                 raise
             self._error = error
         self._has_ended = True

@@ -21,7 +21,7 @@ pub enum CompileError {
     /// The compiler could not be started.
     #[error("cannot run `{compiler}`: {reason}: install a C compiler")]
     Start {
-        /// Its command.
+        /// The compiler's command.
         compiler: &'static str,
         /// The operating system's error.
         reason: io::Error,
@@ -29,7 +29,7 @@ pub enum CompileError {
     /// The compiler reported an error.
     #[error("`{compiler}` cannot compile {path}: {message}")]
     Refused {
-        /// Its command.
+        /// The compiler's command.
         compiler: &'static str,
         /// The source.
         path: PathBuf,

@@ -8,28 +8,30 @@ use rustix::param::clock_ticks_per_second;
 /// Fields of `/proc/PID/stat` between the program's name and its user time (proc_pid_stat(5)).
 const FIELDS_BEFORE_TIMES: usize = 11;
 
-/// Columns of the first line of `/proc/stat` to leave out (proc_stat(5)): idle, iowait, and the two for
-/// guests, which the first two columns already include.
+/// Columns of the first line of `/proc/stat` that do not count as busy (proc_stat(5)).
+///
+/// They are idle, iowait, and the two columns for guests, which the first two columns already include.
 const IDLE_COLUMNS: [usize; 4] = [3, 4, 8, 9];
 
 /// The processor time of all threads of a process on all cores, including threads that have ended.
 ///
-/// The kernel's work for a frame on its way over a veth pair, up to the receiver's socket, counts as the sender's.
+/// When a frame crosses a veth pair, the kernel's work up to the receiver's socket counts as the sender's
+/// time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessTimes {
-    /// In user mode.
+    /// Time in user mode.
     pub user: Duration,
-    /// In the kernel.
+    /// Time in the kernel.
     pub system: Duration,
 }
 
 impl ProcessTimes {
-    /// Both together.
+    /// Returns the sum of user and system time.
     pub fn total(self) -> Duration {
         self.user + self.system
     }
 
-    /// The difference to an earlier time.
+    /// Returns the time since an earlier reading.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -39,10 +41,10 @@ impl ProcessTimes {
     }
 }
 
-/// The times of a process.
+/// Returns the times of a process.
 ///
 /// # Errors
-/// The process is gone, or `/proc` cannot be read.
+/// The process has ended, or `/proc` cannot be read.
 pub fn of_process(pid: u32) -> io::Result<ProcessTimes> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let [user, system] =
@@ -50,7 +52,7 @@ pub fn of_process(pid: u32) -> io::Result<ProcessTimes> {
     Ok(ProcessTimes { user: duration(user), system: duration(system) })
 }
 
-/// The time that all cores together have been busy since the machine started.
+/// Returns the time that all cores together have been busy since the machine started.
 ///
 /// # Errors
 /// `/proc` cannot be read.
@@ -71,7 +73,7 @@ fn machine_ticks(stat: &str) -> Option<u64> {
     at_work.map(|(_, ticks)| ticks.parse::<u64>().ok()).sum()
 }
 
-/// utime and stime. The program's name is in parentheses and may hold anything.
+/// Reads utime and stime. The program's name is in parentheses and may contain any character.
 fn ticks(stat: &str) -> Option<[u64; 2]> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut times = fields.split_ascii_whitespace().skip(FIELDS_BEFORE_TIMES);

@@ -1,7 +1,7 @@
-//! Measurements of Tributary beside what people would use instead.
+//! Measurements of Tributary beside the software that people would use instead.
 //!
-//! Measurements are repeated and candidates take turns, so that disturbances on the machine affect all of them.
-//! [`statistics`] summarises the runs.
+//! Measurements are repeated and candidates take turns, so that disturbances of the machine affect all
+//! candidates. [`statistics`] summarises the runs.
 //!
 //! - [`switch_lab`]: one switch between real interfaces, under the load of the [`generator`].
 //! - [`comparison`]: all-reduces of several contenders over the same links.

@@ -82,7 +82,8 @@ fn main() -> ExitCode {
 }
 
 fn run(command: &Command) -> Result<()> {
-    // With the rights to make labs, an ordinary user's process is in another network than browsers.
+    // Takes the page's address before this process gets the rights to make labs. An ordinary user's process
+    // gets them in another network namespace, which browsers cannot reach.
     let page = match command {
         Command::Chaos(args) => args.take_page_place()?,
         _ => None,
@@ -111,8 +112,9 @@ fn run(command: &Command) -> Result<()> {
     }
 }
 
-/// Warns if the daemons of labs are not of this program's commit:
-/// cargo may have built only one of the programs again.
+/// Warns if the daemons of labs are built from another commit than this program.
+///
+/// This happens if cargo has rebuilt only one of the programs.
 fn warn_of_another_version() -> Result<()> {
     let tributary = tributary_program()?;
     let told = process::Command::new(&tributary).arg("--version").output();

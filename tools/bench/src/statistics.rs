@@ -1,5 +1,4 @@
-//! Statistics of repeated measurements: the median and spread of one candidate,
-//! and of the ratio of two.
+//! Statistics of repeated measurements: median and spread of one candidate, and the ratio of two.
 
 use serde::{Deserialize, Serialize};
 use statrs::statistics::{Data, Max, Min, OrderStatistics};
@@ -9,7 +8,7 @@ use statrs::statistics::{Data, Max, Min, OrderStatistics};
 pub struct Summary {
     /// Number of runs.
     pub runs: usize,
-    /// The smallest.
+    /// The smallest value.
     pub min: f64,
     /// The first quartile.
     pub lower_quartile: f64,
@@ -17,14 +16,15 @@ pub struct Summary {
     pub median: f64,
     /// The third quartile.
     pub upper_quartile: f64,
-    /// The largest.
+    /// The largest value.
     pub max: f64,
 }
 
 impl Summary {
     /// Summarises runs, in any order.
-    /// Quartiles that fall between two runs are interpolated by the median-unbiased estimate (definition 8 of Hyndman
-    /// and Fan, 1996).
+    ///
+    /// Quartiles that fall between two runs are interpolated by the median-unbiased estimate (definition 8 of
+    /// Hyndman and Fan, 1996).
     ///
     /// # Errors
     /// [`StatisticsError::NoRuns`], [`StatisticsError::NotFinite`].
@@ -42,10 +42,10 @@ impl Summary {
     }
 }
 
-/// The ratio of a candidate's figure to another candidate's.
+/// The ratio of two candidates' figures.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// The ratio of the two medians: the one to compare with a limit.
+    /// The ratio of the two medians, which should be compared with a limit.
     pub of_medians: f64,
     /// The smallest ratio of two adjacent runs.
     pub min: f64,
@@ -54,11 +54,14 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// The ratio of two candidates that took turns: run i of one was measured next to run i of the other.
+    /// Computes the ratio of two candidates that took turns.
+    ///
+    /// Each run `ours[i]` was measured next to `others[i]`.
     ///
     /// # Errors
-    /// [`StatisticsError::NotPaired`] when they have different numbers of runs; [`StatisticsError::NotPositive`] when
-    /// one of `others` is zero or less, and no ratio to it exists; and the errors of [`Summary::of`].
+    /// [`StatisticsError::NotPaired`] if the candidates have different numbers of runs,
+    /// [`StatisticsError::NotPositive`] if a value of `others` is zero or less, or an error of
+    /// [`Summary::of`].
     pub fn of_pairs(ours: &[f64], others: &[f64]) -> Result<Self, StatisticsError> {
         if ours.len() != others.len() {
             return Err(StatisticsError::NotPaired { ours: ours.len(), others: others.len() });
@@ -73,10 +76,10 @@ impl Ratio {
     }
 }
 
-/// The reason for missing statistics.
+/// The reason why statistics cannot be computed.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum StatisticsError {
-    /// Nothing was measured.
+    /// The list of runs is empty.
     #[error("there is no run to summarise: measure at least once")]
     NoRuns,
     /// A run is not a finite number.
@@ -84,7 +87,7 @@ pub enum StatisticsError {
     NotFinite {
         /// The number of the run, from 1.
         run: usize,
-        /// Its value.
+        /// The value of the run.
         value: f64,
     },
     /// The candidates have different numbers of runs.
@@ -92,7 +95,7 @@ pub enum StatisticsError {
     NotPaired {
         /// Number of the first candidate's runs.
         ours: usize,
-        /// Number of the other's runs.
+        /// Number of the other candidate's runs.
         others: usize,
     },
     /// A run of the other candidate is not above zero.

@@ -1,4 +1,4 @@
-//! The report that a comparison makes of its turns.
+//! Tests of the report on a comparison.
 
 #![allow(clippy::unwrap_used)]
 
@@ -8,7 +8,7 @@ use tributary_bench::comparison::{Case, Contender, Limit, Machine, Report, Setti
 
 const BYTES: u64 = 8 << 20;
 const RATE: u64 = 50_000_000;
-/// Time of the bare tensor on one link, in seconds.
+/// Time that the tensor without headers takes on one link, in seconds.
 const BARE: f64 = BYTES as f64 * 8.0 / RATE as f64;
 
 fn setting() -> Setting {
@@ -32,7 +32,9 @@ fn case(contender: Contender, loss: f64) -> Case {
     Case { rate: RATE, loss, contender }
 }
 
-/// Three turns of one all-reduce each, in units of the bare tensor's time.
+/// Returns three turns of one all-reduce each.
+///
+/// `bare` are their times relative to the tensor's time on one link.
 fn turns(case: Case, bare: [f64; 3], link_load: f64, processor_share: f64) -> Vec<(Case, Turn)> {
     let turn = |bare: f64| Turn {
         seconds: vec![bare * BARE],
@@ -42,8 +44,9 @@ fn turns(case: Case, bare: [f64; 3], link_load: f64, processor_share: f64) -> Ve
     bare.map(|bare| (case, turn(bare))).to_vec()
 }
 
-/// Ours at its bound, gloo at the ring's, the server alone at its own; ours is slower
-/// where links lose frames.
+/// Reports on made-up turns: ours, gloo and the server alone are each close to their bounds.
+///
+/// Ours with losses takes `ours_with_loss` times the tensor's time on one link.
 fn report(setting: Setting, ours_with_loss: f64) -> Report {
     let turns = [
         turns(case(Contender::Ours, 0.0), [1.1, 1.2, 1.0], 1.08, 0.5),

@@ -1,6 +1,7 @@
-//! One target under libFuzzer, which derives inputs from their coverage.
+//! Runs one target under libFuzzer, which derives inputs from their coverage.
+//!
 //! `make fuzz` builds and runs it, with the compiler flags that count coverage. The target's name is in the
-//! environment, since libFuzzer takes the arguments.
+//! environment, because libFuzzer reads the arguments.
 #![no_main]
 
 use std::sync::OnceLock;

@@ -1,5 +1,6 @@
 //! Memory limits for reading.
-//! The sender of bytes must not be able to make us use many times as much memory.
+//!
+//! Input bytes must not be able to make a program use many times their size in memory.
 
 use allocation_counter::measure;
 

@@ -12,9 +12,10 @@ use comfy_table::presets::ASCII_MARKDOWN;
 use tributary_fuzz::{Target, corpus_folder};
 
 /// Compiler flags that count the branches taken and trace comparisons.
-/// They are LLVM's options, which the stable compiler passes on; cargo-fuzz uses the same ones. Only the workspace's
-/// own crates are built with them: to look for new branches in tokio and serde_json, too, would make each input several
-/// times slower.
+///
+/// They are LLVM's options, which the stable compiler passes on; cargo-fuzz uses the same flags. Only the
+/// workspace's crates are built with them. If tokio and serde_json had them, too, each input would take
+/// several times longer.
 const COVERAGE: [&str; 5] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -23,11 +24,10 @@ const COVERAGE: [&str; 5] = [
     "-Cllvm-args=-sanitizer-coverage-trace-compares",
 ];
 
-/// Memory of a whole run in MiB, and time for one input in seconds.
+/// The memory limit of a whole run in MiB, and the time limit for one input in seconds.
 const MOST_MEMORY: u32 = 1024;
 const MOST_SECONDS: u32 = 10;
-/// The lines of libFuzzer's output that are shown: it decides how often it prints its progress, and
-/// inputs without new coverage are not worth a line.
+/// The words of those lines of libFuzzer's output that are shown. Other lines report single inputs.
 const WORTH_A_LINE: [&str; 3] = ["pulse", "INITED", "DONE"];
 
 /// The results of one target.
@@ -41,7 +41,7 @@ struct Row {
     findings: Vec<PathBuf>,
 }
 
-/// Runs each target for `seconds`, or until it has had `executions` inputs.
+/// Runs each target for `seconds`, or until it has run `executions` inputs.
 pub(crate) fn run(targets: &[&'static Target], seconds: u64, executions: u64) -> Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let engine = build(&root)?;
@@ -54,18 +54,19 @@ pub(crate) fn run(targets: &[&'static Target], seconds: u64, executions: u64) ->
     Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The folder of build artefacts: this program's own.
+/// Returns cargo's target folder, which contains this program.
 fn target_folder() -> Result<PathBuf> {
     let program = std::env::current_exe()?;
     let folder = program.parent().and_then(Path::parent).context("a program without a folder")?;
     Ok(folder.to_owned())
 }
 
-/// The variable that is set when cargo calls this program in place of the compiler.
+/// The variable that is set when cargo calls this program as the compiler.
 const COMPILES: &str = "TRIBUTARY_FUZZ_COMPILES";
 
-/// The compiler with flags that count coverage, for the crate that cargo wants compiled; `None` if this
-/// program was called for something else.
+/// Returns the compiler's command with flags that count coverage, for the crate that cargo compiles.
+///
+/// Returns `None` if cargo did not call this program as the compiler.
 pub(crate) fn compiler() -> Option<Command> {
     std::env::var_os(COMPILES)?;
     let mut called = std::env::args_os().skip(1);
@@ -138,7 +139,7 @@ fn fuzz(engine: &Path, target: &Target, seconds: u64, executions: u64) -> Result
 }
 
 impl Row {
-    /// Takes figures from a line of libFuzzer's output.
+    /// Reads figures from a line of libFuzzer's output.
     fn listen(&mut self, line: &str) {
         if let Some(number) = line.strip_prefix("stat::number_of_executed_units:") {
             self.executions = number.trim().parse().unwrap_or(0);

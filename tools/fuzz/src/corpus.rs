@@ -5,12 +5,12 @@ use std::{fs, io};
 
 use crate::{Seed, Target};
 
-/// The folder with the inputs of all targets.
+/// Returns the folder with the inputs of all targets.
 pub fn corpus_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus")
 }
 
-/// A target's inputs, by name.
+/// Returns a target's checked-in inputs, by name.
 ///
 /// # Errors
 /// The operating system's error.
@@ -24,7 +24,7 @@ pub fn corpus_of(target: &Target) -> io::Result<Vec<Seed>> {
     Ok(corpus)
 }
 
-/// A target's seeds, made by our own encoders, by name.
+/// Returns a target's seeds, by name. This project's encoders make them.
 pub fn seeds_of(target: &Target) -> Vec<Seed> {
     (target.seeds)()
 }

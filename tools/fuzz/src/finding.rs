@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::Target;
 
-/// An input that a target panics on.
+/// An input on which a target panics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// The target's name.
@@ -52,7 +52,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A file name derived from the contents, so that an input that is found twice is stored once.
+/// Returns a file name that is derived from the contents, so that an input found twice is stored once.
 fn name_of(input: &[u8]) -> String {
     Sha256::digest(input).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
@@ -62,7 +62,7 @@ fn said(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_owned()
 }
 
-/// The value of an outcome that has to be `Ok`; an error is a finding.
+/// Returns the value of an outcome that must be `Ok`. An error is a finding.
 #[track_caller]
 pub(crate) fn sound<T, E: fmt::Debug>(outcome: Result<T, E>) -> T {
     match outcome {

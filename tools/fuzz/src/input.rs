@@ -1,7 +1,8 @@
 //! An input that is consumed from its front.
-//! Missing bytes are 0: every input has a meaning, so that no mutation is wasted.
+//!
+//! Missing bytes are 0, so that every input has a meaning and no mutation is wasted.
 
-/// The rest of an input.
+/// The bytes of an input that have not been consumed yet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 
@@ -19,7 +20,7 @@ impl<'a> Input<'a> {
         usize::from(u16::from_be_bytes(self.array()))
     }
 
-    /// Up to `len` bytes.
+    /// Consumes up to `len` bytes, and returns them.
     pub(crate) fn take(&mut self, len: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(len.min(self.0.len()));
         self.0 = rest;

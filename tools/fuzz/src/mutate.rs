@@ -1,10 +1,11 @@
-//! Mutations of inputs, for runs without an engine: the same seed makes the
-//! same inputs on every machine.
+//! Mutations of inputs, for runs without an engine.
+//!
+//! A given seed makes the same inputs on every machine.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Values that parsers most often get wrong: ends of ranges, and signs.
+/// Values that parsers most often handle wrongly: the ends of ranges, and changes of sign.
 const INTERESTING: [u64; 12] = [
     0,
     1,
@@ -29,12 +30,12 @@ pub struct Mutator {
 }
 
 impl Mutator {
-    /// `seed` and the corpus determine all inputs.
+    /// Makes a mutator. `seed` and the corpus determine all inputs.
     pub fn new(corpus: Vec<Vec<u8>>, max_len: usize, seed: u64) -> Self {
         Self { random: ChaCha8Rng::seed_from_u64(seed), corpus, max_len }
     }
 
-    /// Makes another input: one of the corpus with some changes, usually few.
+    /// Makes another input: an input of the corpus with some changes, usually few.
     pub fn input(&mut self) -> Vec<u8> {
         let mut input = self.one();
         for _ in 0..1 << self.random.random_range(0..4) {
@@ -51,7 +52,8 @@ impl Mutator {
         }
     }
 
-    /// A random position in the input, including its end.
+    /// Draws a position in the input, including its end.
+    ///
     /// Half of the positions are in the headers at the front.
     fn place(&mut self, input: &[u8]) -> usize {
         let most = if self.random.random() { input.len() } else { input.len().min(80) };

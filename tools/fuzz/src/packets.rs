@@ -1,4 +1,4 @@
-//! Packets of one job, as hosts make them.
+//! Packets of one job, in the form in which hosts make them.
 
 use std::net::Ipv4Addr;
 
@@ -10,14 +10,14 @@ use tributary_wire::{
 
 use crate::finding::sound;
 
-/// The range of the IPv4 header in a frame, and that of the checksum in the header.
+/// The range of the IPv4 header in a frame, and the range of the checksum in the header.
 const IPV4: std::ops::Range<usize> = 14..34;
 const CHECKSUM: std::ops::Range<usize> = 10..12;
 
 /// The values of an Ethernet-width slice.
 pub(crate) type Values = [i32; SliceWidth::ETHERNET.values()];
 
-/// Values that identify their source.
+/// Returns values that identify their source.
 pub(crate) fn values(seed: i32) -> Values {
     std::array::from_fn(|lane| (lane as i32).wrapping_mul(0x0101_0107).wrapping_add(seed))
 }
@@ -61,8 +61,9 @@ pub(crate) const ADDRESSES: FrameHeader = FrameHeader {
     destination_ip: Ipv4Addr::new(10, 0, 0, 2),
 };
 
-/// The frame with the right IPv4 header checksum.
-/// An attacker sends a right one, and mutations hardly ever find it.
+/// Returns the frame with the right IPv4 header checksum.
+///
+/// An attacker sends a right checksum, but mutations hardly ever find it.
 pub(crate) fn with_checksum(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     if frame.len() >= ENCAPSULATION_BYTES {

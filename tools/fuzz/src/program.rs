@@ -1,4 +1,4 @@
-//! The P4 program that every switch runs, and what refers to it by name.
+//! The P4 program that every switch runs, with helpers that refer to it by name.
 
 use std::sync::{Arc, LazyLock};
 
@@ -15,8 +15,10 @@ use crate::finding::sound;
 pub(crate) const JSON: &str = include_str!("../../../p4/build/256/tributary.json");
 pub(crate) const P4INFO: &str = include_str!("../../../p4/build/256/tributary.p4info.txtpb");
 
-/// The number of slots of a switch here, in place of more.
-/// The real program has 4,096, and allocating 4 MiB for each input would take longer than the check itself.
+/// The number of slots of a switch in these tests.
+///
+/// The real program has 4,096 slots, and allocating 4 MiB for each input would take longer than the check
+/// itself.
 const SLOTS: i32 = 64;
 
 /// A program that is quick to load.
@@ -26,7 +28,7 @@ pub(crate) struct Small {
 }
 
 impl Small {
-    /// The same program with few slots, and without source locations.
+    /// Makes the program with fewer slots, and without source locations.
     pub(crate) fn new(json: &str, p4info: &str) -> Self {
         let mut json: Value = sound(serde_json::from_str(json));
         without_source(&mut json);
@@ -52,7 +54,7 @@ fn without_source(json: &mut Value) {
     }
 }
 
-/// Our program, compiled once.
+/// This project's program, loaded once.
 pub(crate) static PIPELINE: LazyLock<Arc<Pipeline>> = LazyLock::new(|| {
     let Small { json, p4info } = Small::new(JSON, P4INFO);
     Arc::new(sound(Pipeline::load(&json.to_string(), p4info)))
@@ -62,7 +64,7 @@ pub(crate) fn table(name: &str) -> u32 {
     sound(PIPELINE.info().table(name).ok_or("no such table")).name.id
 }
 
-/// An action with its arguments.
+/// Makes an action with its arguments.
 pub(crate) fn call(action: &str, arguments: &[u64]) -> ActionCall {
     let action = sound(PIPELINE.info().action(action).ok_or("no such action"));
     assert_eq!(action.parameters.len(), arguments.len());
@@ -71,7 +73,7 @@ pub(crate) fn call(action: &str, arguments: &[u64]) -> ActionCall {
     ActionCall { action_id: action.name.id, params: ids.zip(values).collect() }
 }
 
-/// An entry whose fields match exactly.
+/// Makes an entry whose fields match exactly.
 pub(crate) fn entry(name: &str, key: &[u64], action: ActionCall) -> TableEntry {
     let table = sound(PIPELINE.info().table(name).ok_or("no such table"));
     let field = |(field, value): (&MatchField, &u64)| FieldMatch {

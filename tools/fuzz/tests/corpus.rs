@@ -1,5 +1,6 @@
-//! A short run of every target, the same one each time: the inputs that are checked in,
-//! then mutations of them.
+//! Runs every target on the checked-in inputs, and on mutations of them.
+//!
+//! The inputs are the same in each run.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "all of it is a test")]
 
 use std::collections::BTreeMap;
@@ -8,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use tributary_fuzz::{Finding, Mutator, TARGETS, Target, check, corpus_folder, corpus_of, seeds_of};
 
-/// The largest size of the corpus: people read it, and everyone who clones the repository fetches it.
+/// The largest size of the corpus in bytes.
+///
+/// People read it, and each clone of the repository fetches it.
 const MOST_BYTES: u64 = 300_000;
 /// The seed of the mutations. `TRIBUTARY_FUZZ_SEED` sets another, which tries other inputs.
 const SEED: u64 = 1;
@@ -39,7 +42,8 @@ fn try_corpus(target: &Target) {
 
 #[test]
 fn every_target_keeps_its_promises() {
-    // Panics are caught, and reported with the input; their backtraces are not worth a page each.
+    // Panics are caught, and reported with the input. Their backtraces are not shown, because each takes a
+    // page.
     TARGETS.iter().for_each(try_corpus);
 }
 

@@ -1,6 +1,6 @@
 //! Measures the gain of each level of aggregation, for the busiest link and for all links.
 //!
-//! The results come back in the same way at each level.
+//! The downlink is the same at each level.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,9 @@ use tributary_picture::{Axis, Bars, Chart, OTHERS, OURS};
 
 use crate::results::Results;
 
-/// Levels of aggregation, and ways in which results come back, in the words of `tributary demo`.
+/// Levels of aggregation and downlinks.
+///
+/// Each has its name on `tributary demo`'s command line, and its name in the report.
 const LEVELS: [(&str, &str); 4] =
     [("none", "none"), ("leaf", "leaves"), ("two-levels", "two levels"), ("tree", "three levels")];
 const DOWNLINKS: [&str; 2] = ["multicast", "unicast"];
@@ -19,7 +21,7 @@ const ROUNDS: u32 = 10;
 const ATTEMPTS: u32 = 100;
 const MIB: f64 = (1 << 20) as f64;
 
-/// The part of the demo's JSON that is used.
+/// The fields of the demo's JSON that this program uses.
 #[derive(Debug, Deserialize)]
 struct Report {
     identical_on_all_workers: bool,
@@ -35,7 +37,7 @@ struct Bytes {
     all_links: u64,
 }
 
-/// One run, for programs.
+/// The results of one run, as a row for programs.
 #[derive(Debug, Serialize)]
 struct Row {
     aggregation: &'static str,
@@ -94,8 +96,9 @@ pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
     results.finish()
 }
 
-/// Runs the demo until a run has no retransmissions, which would be counted, too: on a busy machine
-/// answers can come too late.
+/// Runs the demo until a run has no retransmissions, because their bytes would count, too.
+///
+/// On a busy machine, results can arrive too late, so that workers retransmit.
 fn run(tributary: &Path, aggregation: &str, downlink: &str) -> Result<Bytes> {
     for _ in 0..ATTEMPTS {
         let report = demo(tributary, aggregation, downlink)?;

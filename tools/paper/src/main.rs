@@ -1,5 +1,6 @@
-//! `tributary-paper`: makes the figures and tables of the documentation from scratch,
-//! into `docs/results/`.
+//! `tributary-paper`: makes the figures and tables of the documentation from scratch.
+//!
+//! It writes them into `docs/results/`.
 
 mod codecs;
 mod hops;

@@ -3,6 +3,7 @@
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A line that counts trainings.
+///
 /// It has no total, because the number of trainings is not known in advance.
 pub(crate) struct Progress(ProgressBar);
 
@@ -24,7 +25,7 @@ impl Progress {
         self.0.inc(1);
     }
 
-    /// Ends the study's line, and prints a summary that also appears without a terminal.
+    /// Ends the study's line, and prints a summary, even without a terminal.
     pub(crate) fn done(&self) {
         let (study, trainings) = (self.0.prefix(), self.0.position());
         let seconds = self.0.elapsed().as_secs();

@@ -13,7 +13,8 @@ use tributary_bench::comparison::Machine;
 use tributary_picture::Chart;
 
 /// The folder of one part.
-/// It is written beside the last one, whose place it takes when it is [whole](Self::finish).
+///
+/// It is written next to the previous results. [`finish`](Self::finish) replaces the previous folder by it.
 pub(crate) struct Results {
     /// The final folder.
     place: PathBuf,
@@ -22,11 +23,11 @@ pub(crate) struct Results {
     page: String,
 }
 
-/// A table's cells as people read them.
+/// The cells of a table for people.
 pub(crate) type Cells = Vec<String>;
 
 impl Results {
-    /// An empty folder, and a page with this title.
+    /// Makes an empty folder, and a page with this title.
     ///
     /// # Errors
     /// The folder cannot be made.
@@ -87,7 +88,7 @@ impl Results {
         Ok(())
     }
 
-    /// A table on the page.
+    /// Adds a table to the page.
     pub(crate) fn table(&mut self, header: &[&str], rows: &[Cells]) {
         let _ = write!(self.page, "\n| {} |\n|{}\n", header.join(" | "), "---|".repeat(header.len()));
         for row in rows {
@@ -95,7 +96,7 @@ impl Results {
         }
     }
 
-    /// A picture on the page.
+    /// Adds a picture to the page.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -119,10 +120,10 @@ impl Results {
         Ok(())
     }
 
-    /// Writes the page, and puts the folder in the place of the last one.
+    /// Writes the page, and replaces the previous folder by the new folder.
     ///
     /// # Errors
-    /// The file cannot be written, or the last folder not be replaced.
+    /// The file cannot be written, or the previous folder cannot be replaced.
     pub(crate) fn finish(self) -> Result<()> {
         let file = self.folder.join("README.md");
         fs::write(&file, self.page).with_context(|| format!("cannot write {}", file.display()))?;
@@ -134,7 +135,7 @@ impl Results {
     }
 }
 
-/// When, from what and on what it was made.
+/// Returns a sentence with the command, the date, the commit and the machine of the results.
 fn made_by(part: &str) -> Result<String> {
     let date = OffsetDateTime::now_utc().replace_nanosecond(0)?.format(&Rfc3339)?;
     let Machine { processor, cores, kernel, .. } = Machine::this();
@@ -144,7 +145,9 @@ fn made_by(part: &str) -> Result<String> {
     ))
 }
 
-/// The commit that this program was built of, as far as git knows.
+/// Returns the present commit, with a note if tracked files outside `docs` differ from it.
+///
+/// Returns "unknown" if git fails.
 fn commit() -> String {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).output().ok()?;

@@ -1,4 +1,6 @@
-//! Random scenarios without end: prints its progress, and the seed of any scenario that fails.
+//! Runs random scenarios until it is stopped.
+//!
+//! Prints its progress, and the seed of any scenario that fails.
 
 use std::process::ExitCode;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! The events to come, in the order of time.
+//! The scheduled events, in the order of time.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -44,12 +44,12 @@ impl<T: Ord + Copy, E> Agenda<T, E> {
         self.events.push(Reverse(Scheduled { at, order: self.scheduled, event }));
     }
 
-    /// The time of the next event.
+    /// Returns the time of the next event.
     pub(crate) fn next_at(&self) -> Option<T> {
         self.events.peek().map(|Reverse(next)| next.at)
     }
 
-    /// Takes the next event.
+    /// Removes and returns the next event.
     pub(crate) fn pop(&mut self) -> Option<(T, E)> {
         self.events.pop().map(|Reverse(next)| (next.at, next.event))
     }

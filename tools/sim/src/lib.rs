@@ -1,10 +1,11 @@
 //! A discrete-event simulation of the protocol on a virtual clock.
 //!
-//! The [`Worker`](tributary_protocol::Worker)s and the [`Server`](tributary_protocol::Server) are the real
-//! ones; switches are a model of their slots, and links have a rate, a delay, a bounded queue and losses.
-//! Nothing depends on the machine's speed: the same [`Scenario`] gives the same [`Outcome`] every time.
+//! The [`Worker`](tributary_protocol::Worker)s and the [`Server`](tributary_protocol::Server) are the code
+//! that the daemons run. Switches are a model of their slots, and links have a rate, a delay, a bounded queue
+//! and losses. The simulation does not depend on the machine's speed: the same [`Scenario`] gives the same
+//! [`Outcome`] every time.
 //!
-//! For clusters too large for that, [`flow`] models rates instead of packets.
+//! For larger clusters, [`flow`] models rates instead of packets.
 
 mod agenda;
 pub mod flow;

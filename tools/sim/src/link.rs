@@ -1,4 +1,4 @@
-//! One direction of a link: a queue, a rate, a delay, losses.
+//! One direction of a link, with a queue, a rate, a delay and losses.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::scenario::Link;
 /// The traffic of one direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Carried {
-    /// Packets sent, including those lost on the way.
+    /// Number of sent packets, including the lost packets.
     pub packets: u64,
-    /// Their bytes, as whole frames.
+    /// Bytes of the sent packets, as whole frames.
     pub bytes: u64,
     /// Packets lost on the way.
     pub lost: u64,
@@ -29,7 +29,7 @@ pub(crate) struct LinkDirection {
     link: Link,
     /// The departure time of each packet that is queued or being sent.
     departures: VecDeque<Time>,
-    /// The time at which all accepted packets will have been sent at the link's rate.
+    /// The time at which the link will have sent all accepted packets, at its rate.
     sent_by: Time,
     pub(crate) carried: Carried,
 }

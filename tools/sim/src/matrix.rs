@@ -14,22 +14,24 @@ use crate::run::{SimError, run};
 use crate::scenario::{Faults, Host, Link, Scenario};
 use crate::tree::Tree;
 
-/// Fan-outs from the root down, the last one that of workers: one to three levels of
-/// switches, 2 to 64 workers.
+/// Fan-outs from the root down.
+///
+/// The last number is the number of workers under each of the lowest switches. The trees have one to three
+/// levels of switches, and 2 to 64 workers.
 const TREES: [&[usize]; 10] =
     [&[2], &[5], &[16], &[2, 2], &[3, 4], &[4, 8], &[8, 8], &[2, 2, 2], &[2, 3, 4], &[4, 4, 4]];
-/// Probabilities of loss on every link, in both directions.
+/// Probabilities of loss on each link, in both directions.
 const LOSSES: [f64; 8] = [0.0, 0.001, 0.01, 0.03, 0.05, 0.1, 0.2, 0.3];
-/// The time within which the first reboot, stall or late start comes: a large part of a job's.
+/// The time within which reboots and late starts occur. It is a large part of a job's duration.
 const SOON: Duration = Duration::from_millis(200);
 
-/// The scenario of a seed. All workers together contribute about `values` values.
+/// Returns the scenario of a seed. All workers together contribute about `values` values.
 pub fn case(seed: u64, values: usize) -> Scenario {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let tree = Tree::regular(pick(&mut rng, &TREES));
     let loss = pick(&mut rng, &LOSSES);
     let operations = rng.random_range(1..4);
-    // Every member retransmits: at 30 % on each of up to 8 links that takes long.
+    // Every member retransmits. With a loss of 30 % on each of up to 8 links, this takes long.
     let patience = if loss > 0.05 { 8 } else { 1 };
     let most = values / tree.workers() / operations as usize / patience;
     let width = SliceWidth::ETHERNET;
@@ -102,7 +104,7 @@ pub struct Total {
 /// A scenario that failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailedScenario {
-    /// Its seed.
+    /// The seed of the scenario.
     pub seed: u64,
     /// The error.
     pub error: SimError,
@@ -110,7 +112,8 @@ pub struct FailedScenario {
 
 /// Runs the [cases](case) of `seeds`, with one thread for each core.
 ///
-/// It reports the totals to `told` after each case, until `told` requests the end.
+/// After each case, it calls `told` with the totals, and with the scenario if it failed. It ends when `told`
+/// returns false.
 pub fn search(
     seeds: impl Iterator<Item = u64> + Send,
     values: usize,

@@ -1,4 +1,4 @@
-//! Packets as the simulated network carries them.
+//! Packets in the form in which the simulated network carries them.
 
 use std::rc::Rc;
 
@@ -9,27 +9,28 @@ use tributary_wire::{Header, Hop, ValuesView, values};
 /// The values of a slice in wire format: big-endian.
 pub(crate) type Values = Rc<[u8]>;
 
-/// A packet; copies share their values.
+/// A packet. Its copies share the memory of the values.
 #[derive(Debug, Clone)]
 pub(crate) struct Packet {
     pub(crate) header: Header,
-    /// The worker's whole hop stack on the way up. It is empty on the way down, because the tree determines
-    /// the way.
+    /// The worker's whole hop stack on the path up.
+    ///
+    /// It is empty on the path down, because the tree determines that path.
     pub(crate) stack: Rc<[Hop]>,
     /// Number of entries left on the stack.
     pub(crate) hops: usize,
-    /// `None` in a PROBE.
+    /// The slice's values; `None` in a PROBE.
     pub(crate) values: Option<Values>,
 }
 
 impl Packet {
-    /// Length of the frame, in bytes.
+    /// Returns the length of the frame, in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         let values = self.values.as_ref().map_or(0, |bytes| bytes.len());
         (ENCAPSULATION_BYTES + message_len(self.hops, values)) as u64
     }
 
-    /// The hop entry of the node that has the packet.
+    /// Returns the hop entry of the node that has the packet.
     pub(crate) fn hop(&self) -> Option<Hop> {
         self.stack.get(self.stack.len().checked_sub(self.hops)?).copied()
     }
@@ -40,7 +41,7 @@ pub(crate) fn encode(slice: &[i32]) -> Values {
     values::to_bytes(slice).into()
 }
 
-/// A receiver's view of `values`.
+/// Returns a receiver's view of `values`.
 pub(crate) fn view(values: &Values) -> ValuesView<'_> {
     ValuesView::new(values)
 }

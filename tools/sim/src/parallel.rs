@@ -1,9 +1,9 @@
-//! Independent work on all cores.
+//! Runs independent work on all cores.
 
 use std::sync::Mutex;
 use std::thread;
 
-/// Applies `work` to each item, on as many threads as there are cores; results are in the items' order.
+/// Applies `work` to each item, on one thread for each core. Results are in the items' order.
 pub(crate) fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let next = Mutex::new(items.iter().enumerate());

@@ -48,14 +48,14 @@ pub enum SimError {
     /// The workers' results differ.
     #[error("simulated workers have different results of the same operation")]
     Differ,
-    /// Nothing more happens, or the simulation takes too long.
+    /// No further event is scheduled, or the simulation takes too long.
     #[error(
         "the simulation is stuck: {unfinished} workers have not finished after {seconds} virtual seconds"
     )]
     Stuck {
-        /// Number of workers that still wait.
+        /// Number of workers that have not finished.
         unfinished: usize,
-        /// The time when the simulation was stopped, in virtual seconds.
+        /// The time at which the simulation was stopped, in virtual seconds.
         seconds: u64,
     },
 }
@@ -73,7 +73,7 @@ enum Event {
     Packet(Node, Packet),
     /// A worker starts an operation.
     Start(usize),
-    /// A worker may have a timeout.
+    /// The timer of a worker may have expired.
     Timer(usize),
     /// A switch loses its memory.
     Reboot(usize),
@@ -94,7 +94,7 @@ struct SimWorker {
 struct SimSwitch {
     slots: Switch,
     children: Vec<Child>,
-    /// The link to and from the node above.
+    /// The link to the node above, and the link from the node above.
     up: LinkDirection,
     down: LinkDirection,
 }
@@ -108,14 +108,14 @@ struct Simulation<'a> {
     switches: Vec<SimSwitch>,
     server: Server,
     server_free_at: Time,
-    /// Results of the first worker to finish each operation.
+    /// Results of each operation, from the worker that finished it first.
     results: Vec<Reduced>,
 }
 
 /// Simulates a scenario to its end.
 ///
 /// # Errors
-/// [`SimError`]: a scenario that makes no sense, or an error of the protocol.
+/// [`SimError`]: the scenario is not valid, or the protocol has an error.
 pub fn run(scenario: &Scenario) -> Result<Outcome, SimError> {
     let mut simulation = Simulation::new(scenario)?;
     simulation.run()?;
@@ -222,7 +222,7 @@ impl<'a> Simulation<'a> {
         self.events.schedule(at, event);
     }
 
-    /// Sends a packet over one direction of the link to or from the node `below`.
+    /// Sends a packet on the link between the node `below` and the node above it, up or down.
     fn send(&mut self, below: Node, up: bool, packet: Packet) {
         let (lines, above) = match below {
             Node::Worker(at) => {
@@ -250,7 +250,7 @@ impl<'a> Simulation<'a> {
         self.schedule(handled, Event::Packet(to, packet));
     }
 
-    /// Returns the time when a node handles a packet that arrives at `arrival`.
+    /// Returns the time at which a node has handled a packet that arrives at `arrival`.
     fn handled(&mut self, node: Node, arrival: Time) -> Time {
         let host = self.scenario.host;
         let free_at = match node {
@@ -341,7 +341,9 @@ impl<'a> Simulation<'a> {
         self.after(at)
     }
 
-    /// Does what a worker's caller does after each call.
+    /// Sends a worker's packets, handles its events and sets its timer.
+    ///
+    /// This must follow each call of the worker.
     fn after(&mut self, at: usize) -> Result<(), SimError> {
         loop {
             let Some(sim) = self.workers.get_mut(at) else { return Ok(()) };
@@ -405,14 +407,16 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// A worker's contribution to an element: magnitudes differ between slices, and values everywhere.
+/// Returns a worker's contribution to an element.
+///
+/// Magnitudes differ between slices, and values differ between elements and workers.
 fn gradient(worker: usize, element: usize) -> f32 {
     let magnitude = 1.0 / (1 + element / 5000 % 7) as f32;
     let wave = (element.wrapping_mul(2_654_435_761) >> 8) as u16;
     (f32::from(wave) / 65536.0 - 0.5) * magnitude * (worker + 1) as f32
 }
 
-/// A worker's contribution to an element of integers.
+/// Returns a worker's contribution to an element of an integer tensor.
 fn integer(worker: usize, element: usize) -> i32 {
     let mixed = (element as u32 ^ (worker as u32) << 20).wrapping_mul(2_654_435_761);
     (mixed >> 12).cast_signed() - (1 << 19)
@@ -432,7 +436,7 @@ fn assert_right(reduced: &Reduced, workers: usize) -> Result<(), SimError> {
     let sums = match &reduced.sums {
         Sums::F32(sums) => sums,
         Sums::I32(sums) => return assert_exact(sums, workers),
-        // No worker here has any.
+        // No simulated worker uses these types.
         Sums::F64(_) | Sums::I64(_) => return Ok(()),
     };
     for (element, &sum) in sums.iter().enumerate() {

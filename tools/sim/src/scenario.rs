@@ -8,7 +8,7 @@ use tributary_wire::{Seq, SliceWidth};
 
 use crate::tree::Tree;
 
-/// One simulation: everything that its outcome depends on.
+/// The scenario of one simulation: all inputs on which its outcome depends.
 #[derive(Debug, Clone)]
 pub struct Scenario {
     /// The tree of switches and workers.
@@ -25,7 +25,7 @@ pub struct Scenario {
     pub width: SliceWidth,
     /// The job's window: slices in flight, a power of two.
     pub window: u32,
-    /// The way in which first results travel.
+    /// The downlink on which the server sends results for the first time.
     pub downlink: Downlink,
     /// Retransmission timers of the workers.
     pub timers: Timers,
@@ -37,7 +37,7 @@ pub struct Scenario {
     pub faults: Faults,
     /// Time in a switch from a packet's arrival to its place in a queue.
     pub switch_delay: Duration,
-    /// Workers that start their first operation late: the rank, and the delay.
+    /// Workers that start their first operation late, each with its rank and the delay.
     pub stragglers: Vec<(usize, Duration)>,
     /// The seed of all random numbers.
     pub seed: u64,
@@ -52,40 +52,43 @@ pub struct Link {
     pub delay: Duration,
     /// The size of a token bucket, in bytes; 0 for a link without a bucket.
     ///
-    /// A full bucket lets this number of bytes pass at once. It then fills again, so that packets leave in groups.
+    /// A full bucket lets this number of bytes pass at once. The bucket then fills again, so that packets
+    /// leave in groups.
     pub burst: u64,
-    /// The most packets that wait for the link; further ones are dropped silently.
+    /// The most packets that wait for the link. Further packets are dropped silently.
     pub queue: usize,
-    /// Probability that a packet that was sent does not arrive.
+    /// Probability that the link loses a packet that it has sent.
     pub loss: f64,
 }
 
 /// Further faults.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Faults {
-    /// Probability that a packet that arrives does so a second time, later.
+    /// Probability that a packet arrives a second time, later.
     pub duplicates: f64,
-    /// Probability that a packet is delayed, so that others overtake it ...
+    /// Probability that a packet is delayed, so that other packets overtake it.
     pub late: f64,
-    /// ... and the longest delay, which also applies to duplicates.
+    /// The longest delay of a late packet or of a duplicate.
     pub lateness: Duration,
-    /// Switches that lose their memory: which, and when.
+    /// Switches that lose their memory, each with the time of its loss.
     pub reboots: Vec<(usize, Duration)>,
 }
 
 /// The handling of packets by a host.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Host {
-    /// Processing time of each received packet, one after the other.
+    /// Time that the host needs for each received packet. It handles one packet at a time.
     pub turn_around: Duration,
-    /// Probability, for each packet, that the host is descheduled at that moment ...
+    /// Probability, for each packet, that the host is descheduled when the packet arrives.
     pub pauses: f64,
-    /// ... and the longest time until it runs again.
+    /// The longest time for which a descheduled host does not run.
     pub pause: Duration,
 }
 
 impl Default for Scenario {
-    /// 8 MiB of f32 over the three-tier tree: 15 links of 50 Mbit/s with BMv2's queues of 64 packets.
+    /// Returns a scenario of 8 MiB of f32 over the three-tier tree.
+    ///
+    /// The tree has 15 links of 50 Mbit/s, and queues of 64 packets, as in BMv2.
     fn default() -> Self {
         Self {
             tree: Tree::three_tier_8(),
@@ -108,8 +111,10 @@ impl Default for Scenario {
 }
 
 impl Scenario {
-    /// The demo: everything in one process, with links as fast as memory, but more threads than cores, so
-    /// that all have to wait for their turns. The demo's model is small: 400 slices an operation, several operations.
+    /// Returns a scenario like the demo's, which runs everything in one process.
+    ///
+    /// Links are as fast as memory, but there are more threads than cores, so that all threads wait for their
+    /// turns. The demo's model is small: several operations of 400 slices each.
     pub fn in_process() -> Self {
         Self {
             elements: 100 << 10,
@@ -131,12 +136,14 @@ impl Scenario {
         }
     }
 
-    /// The time that a slice, as a GRADIENT with a full hop stack, takes on a link.
+    /// Returns the time that a link needs for a slice, as a GRADIENT with a full hop stack.
     pub fn slice_time(&self) -> Duration {
         Duration::from_secs_f64(longest_frame(self.width) as f64 * 8.0 / self.link.rate as f64)
     }
 
-    /// The least time of one operation: every link carries the bare gradient once.
+    /// Returns the least time of all operations.
+    ///
+    /// In this time, every link carries the values once, without headers.
     pub fn ideal(&self) -> Duration {
         let bits = self.elements as u64 * u64::from(self.operations) * u64::from(u32::BITS);
         Duration::from_secs_f64(bits as f64 / self.link.rate as f64)

@@ -11,22 +11,24 @@ use crate::scenario::Scenario;
 /// The scenarios of a sweep: every combination of the lists.
 #[derive(Debug, Clone)]
 pub struct Sweep {
-    /// The scenario that all of them share.
+    /// The scenario from which all combinations are derived.
     pub base: Scenario,
     /// Probabilities of loss on every link.
     pub losses: Vec<f64>,
-    /// Windows.
+    /// Windows, in slices.
     pub windows: Vec<u32>,
-    /// Ways that results travel.
+    /// Downlinks on which results travel.
     pub downlinks: Vec<Downlink>,
     /// The delay of one worker's start, in milliseconds.
     pub late_ms: Vec<u64>,
-    /// Seeds for each combination; a row holds the means.
+    /// Number of seeds for each combination. A row has the means over the seeds.
     pub seeds: u64,
 }
 
 impl Default for Sweep {
-    /// Losses up to 5 % with the default window: a few seconds' work in a release build.
+    /// Returns a sweep of losses up to 5 % with the default window.
+    ///
+    /// It takes a few seconds in a release build.
     fn default() -> Self {
         let base = Scenario::default();
         Self {
@@ -40,7 +42,7 @@ impl Default for Sweep {
     }
 }
 
-/// One combination of a sweep, means over its seeds.
+/// The results of one combination: means over its seeds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
     /// Probability of loss on every link, both directions.
@@ -51,11 +53,11 @@ pub struct Row {
     pub downlink: &'static str,
     /// The delay of one worker's start, in milliseconds.
     pub late_ms: u64,
-    /// Time until the last worker has the last result.
+    /// Time until the last worker had the last result, in seconds.
     pub seconds: f64,
-    /// This time relative to the same without losses and delays.
+    /// This time relative to the time of the same combination without losses and delays.
     pub to_lossless: f64,
-    /// This time relative to the bare gradient's at the links' rate.
+    /// This time relative to the time that a link needs for the values without headers.
     pub to_ideal: f64,
     /// Bytes on the link into the server.
     pub bytes_into_server: f64,
@@ -74,7 +76,9 @@ pub struct Row {
 }
 
 /// Runs every combination of a sweep, several at a time.
-/// Rows are in the order of the sweep's lists: windows, downlinks, delays, losses, where the last varies fastest.
+///
+/// Rows are in the order of the sweep's lists: windows, downlinks, delays, losses. The last one varies
+/// fastest.
 ///
 /// # Errors
 /// The first [`SimError`] of any run.

@@ -1,4 +1,5 @@
-//! A switch's slots: the table of `docs/specification.md`, section 5.2.
+//! A switch's slots, by the table of section 5.2 of `docs/specification.md`.
+//!
 //! This is a model of the program in `p4/`.
 
 use tributary_wire::{Hop, JobId, Operator, Seq, SliceWidth, Totals};
@@ -38,12 +39,12 @@ impl Switch {
         self.slots.get_mut(index)
     }
 
-    /// Clears its memory.
+    /// Clears the switch's memory.
     pub(crate) fn reboot(&mut self) {
         *self = Self::new(self.width, self.slots.len() as u32);
     }
 
-    /// Handles a GRADIENT; returns the packet that goes on towards the server, if any.
+    /// Handles a GRADIENT. Returns the packet that continues towards the server, if any.
     pub(crate) fn gradient(&mut self, mut packet: Packet) -> Option<Packet> {
         let hop = packet.hop()?;
         packet.hops -= 1;

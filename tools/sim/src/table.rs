@@ -1,4 +1,4 @@
-//! A sweep's rows for people.
+//! Prints a sweep's rows for people.
 
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, Table};

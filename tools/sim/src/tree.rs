@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use tributary_wire::{Hop, NodeId, Rank};
 
-/// A tree of switches that all aggregate, with the server above the first of them.
+/// A tree of switches that all aggregate, with the server above the first switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
-    /// For each switch, the switch above it; `None` for the first, which is linked to the server. Parents
-    /// come first.
+    /// For each switch, the switch above it. Parents come before their children.
+    ///
+    /// It is `None` for the first switch, which is linked to the server.
     parents: Vec<Option<usize>>,
-    /// For each rank, the switch that the worker is linked to.
+    /// For each rank, the switch to which the worker is linked.
     homes: Vec<usize>,
 }
 
@@ -22,8 +23,10 @@ pub(crate) enum Child {
 }
 
 impl Tree {
-    /// A regular tree: one root, `fan_outs[0]` switches below it, `fan_outs[1]` below each of these and so
-    /// on; the last number is that of workers below each of the lowest switches.
+    /// Makes a regular tree with one root.
+    ///
+    /// `fan_outs[0]` switches are below the root, `fan_outs[1]` switches below each of these, and so on. The
+    /// last number is the number of workers below each of the lowest switches.
     pub fn regular(fan_outs: &[usize]) -> Self {
         let mut parents = vec![None];
         let (workers, tiers) = fan_outs.split_last().unwrap_or((&1, &[]));
@@ -37,32 +40,34 @@ impl Tree {
         Self { parents, homes }
     }
 
-    /// 8 workers under 4 leaves under 2 middle switches under the root: 15 links, including the server's.
+    /// Makes a tree of 8 workers, 4 leaves, 2 middle switches and the root.
+    ///
+    /// It has 15 links, including the server's link.
     pub fn three_tier_8() -> Self {
         Self::regular(&[2, 2, 2])
     }
 
-    /// Number of workers.
+    /// Returns the number of workers.
     pub fn workers(&self) -> usize {
         self.homes.len()
     }
 
-    /// Number of switches.
+    /// Returns the number of switches.
     pub fn switches(&self) -> usize {
         self.parents.len()
     }
 
-    /// The switch above a switch.
+    /// Returns the switch above a switch.
     pub(crate) fn parent(&self, switch: usize) -> Option<usize> {
         self.parents.get(switch).copied().flatten()
     }
 
-    /// The switch that a worker is linked to.
+    /// Returns the switch to which a worker is linked.
     pub(crate) fn home(&self, worker: usize) -> usize {
         self.homes.get(worker).copied().unwrap_or(0)
     }
 
-    /// The children of a switch, in the order of the child numbers.
+    /// Returns the children of a switch, in the order of the child numbers.
     pub(crate) fn children(&self, switch: usize) -> Vec<Child> {
         let switches = self.parents.iter().enumerate().filter(|&(_, &parent)| parent == Some(switch));
         let workers = self.homes.iter().enumerate().filter(|&(_, &home)| home == switch);
@@ -72,12 +77,12 @@ impl Tree {
             .collect()
     }
 
-    /// The switches from a worker up to the server.
+    /// Returns the switches from a worker up to the server.
     pub(crate) fn path(&self, worker: usize) -> Vec<usize> {
         std::iter::successors(Some(self.home(worker)), |&switch| self.parent(switch)).collect()
     }
 
-    /// A worker's hop stack, the server's entry last.
+    /// Returns a worker's hop stack, with the server's entry last.
     pub(crate) fn stack(&self, worker: usize) -> Vec<Hop> {
         let mut below = Child::Worker(worker);
         let mut stack = Vec::new();

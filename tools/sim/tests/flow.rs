@@ -1,4 +1,4 @@
-//! The fluid model beside results worked out by hand, the planner's bytes, and the packet simulation.
+//! Tests of the fluid model against manual results, the planner's bytes, and the packet simulation.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use std::fmt::Write;
@@ -20,7 +20,7 @@ const TCP: f64 = 1514.0 / 1448.0;
 /// Bytes/s of links of 10 Gbit/s.
 const RATE: f64 = 1.25e9;
 
-/// A star of workers and two servers on one switch.
+/// Makes a star of workers and two servers on one switch.
 fn star(workers: usize) -> Topology {
     let mut text =
         "name = \"star\"\ndefaults = { rate = \"10 Gbit/s\" }\n[[switch]]\nname = \"s\"\n".to_owned();
@@ -51,7 +51,7 @@ fn job(topology: &Topology, method: Method) -> Job {
     }
 }
 
-/// A setup without latencies.
+/// Makes a setup without latencies.
 fn setup(topology: &Topology, jobs: Vec<Job>) -> Setup<'_> {
     let assumptions = Assumptions { hop_seconds: 0.0, host_seconds: 0.0, ..Assumptions::with_slots_for(16) };
     Setup { topology, assumptions, jobs, iterations: 2, background: None, outages: Vec::new(), seed: 1 }
@@ -93,7 +93,8 @@ fn hosts_take_the_times_of_their_formulas() {
         assert_near(measured(Method::Ring), 2.0 * (workers - 1.0) / workers * bare, 1e-3);
         assert_near(measured(Method::ParameterServer { servers: 1 }), workers * bare, 1e-3);
         assert_near(measured(Method::ParameterServer { servers: 2 }), workers / 2.0 * bare, 1e-3);
-        // Every rank sends or receives at most twice the gradient, and from three ranks on some do so, or 1.5 times.
+        // Each rank sends or receives at most twice the gradient. From three ranks on, some ranks send or
+        // receive 2 or 1.5 times the gradient.
         let trees = measured(Method::DoubleTree) / bare;
         assert!((1.0 - 1e-3..2.0 + 1e-3).contains(&trees), "{count}: {trees}");
     }
@@ -108,7 +109,7 @@ fn a_tree_takes_one_gradient_whatever_the_workers_and_a_leaf_tree_one_for_each_l
         let planned = plan(&topology, &FabricState::of(&topology, 1 << 20), &request).unwrap();
         let measured = synchronisation(&topology, Method::Fabric { window: WINDOW });
         assert_near(measured, planned.traffic.seconds, 1e-3);
-        // Headers take 8 %, bounds 2 %.
+        // Headers cost 8 %, and the slices with the bounds 2 %.
         assert_near(measured, GRADIENT as f64 / RATE, 0.15);
         let leaves = synchronisation(&topology, Method::Leaf { window: WINDOW });
         // The switch above the server is one of the leaves.
@@ -136,8 +137,10 @@ fn each_link_carries_the_bytes_that_the_planner_expects() {
     assert_near(all, expected, 1e-9);
 }
 
-/// The same tree with its links and delays, packet by packet, with queues that hold
-/// everything the window allows.
+/// Compares the fluid model with the packet simulation.
+///
+/// Both have the same tree, links and delays. The packet simulation has queues that hold all packets of the
+/// window.
 #[test]
 fn the_model_agrees_with_the_simulation_of_packets() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../topologies/three-tier-8.toml");
@@ -153,7 +156,7 @@ fn the_model_agrees_with_the_simulation_of_packets() {
         let topology = Topology::parse(&text, file).unwrap();
         let method = Method::Fabric { window };
         let mut setup = setup(&topology, vec![Job { gradient_bytes: 4 << 20, ..job(&topology, method) }]);
-        // A way of four links has three switches.
+        // A path of four links has three switches.
         setup.assumptions.hop_seconds = (scenario.link.delay + scenario.switch_delay * 3 / 4).as_secs_f64();
         let fluid = simulate(&setup).unwrap();
         assert_eq!(fluid.jobs[0].is_window_bound, window < 256);
@@ -168,7 +171,7 @@ fn a_window_allows_so_many_slices_a_round_trip() {
     setup.assumptions.host_seconds = 100e-6;
     let found = simulate(&setup).unwrap();
     let slices = (GRADIENT / 1024 + (GRADIENT / 1024).div_ceil(42)) as f64;
-    // Two packets, each through two hosts, over two links each.
+    // Two packets each pass two hosts and two links.
     let round_trip = 400e-6 + 4.0 * 1094.0 / RATE;
     assert_near(found.jobs[0].mean_synchronisation(), slices / 16.0 * round_trip, 1e-3);
     assert!(found.jobs[0].is_window_bound);
@@ -187,7 +190,7 @@ fn a_host_that_handles_half_of_its_link_takes_twice_the_time() {
     }
 }
 
-/// Jobs on the same hosts, so that all want the same tree.
+/// The jobs are on the same hosts, so that all of them need the same tree.
 #[test]
 fn a_job_without_slots_passes_switches_and_is_slower() {
     let topology = fat_tree(4, 12);
@@ -219,7 +222,7 @@ fn the_slowest_of_many_workers_is_later_than_of_a_few() {
     assert_near(of(40), 1.0 + 0.5 * 40.0 / 41.0, 0.02);
 }
 
-/// A core of the planner's tree.
+/// Returns a core of the planner's tree.
 fn core(topology: &Topology) -> NodeKey {
     let request = JobRequest::of(topology, WINDOW, GRADIENT).unwrap();
     let planned = plan(topology, &FabricState::of(topology, 4096), &request).unwrap();
@@ -231,7 +234,7 @@ fn a_dead_core_costs_a_tree_what_it_takes_to_have_another_one() {
     let topology = fat_tree(4, 12);
     let calm = setup(&topology, vec![job(&topology, Method::Fabric { window: WINDOW })]);
     let mut hit = calm.clone();
-    // In the middle of the first synchronisation.
+    // The core dies in the middle of the first synchronisation.
     hit.outages = vec![Outage { what: Down::Node(core(&topology)), from: 0.03, until: 100.0 }];
     let lost = simulate(&hit).unwrap().jobs[0].seconds() - simulate(&calm).unwrap().jobs[0].seconds();
     assert_near(lost, hit.assumptions.replan_seconds, 0.01);
@@ -250,7 +253,7 @@ fn hosts_take_other_ways_and_a_dead_edge_is_waited_for() {
     hit.outages =
         cores[1..].iter().map(|core| Outage { what: Down::Node(core.0), from: 0.03, until: 100.0 }).collect();
     let lost = simulate(&hit).unwrap().jobs[0].seconds() - begun;
-    // All traffic that did not use the last core waits for other ways, and then shares that core.
+    // All traffic that did not use the last core waits for other paths, and then shares the last core.
     assert!((0.2..2.0).contains(&lost), "{lost}");
     let edge = topology.find("edge1-0").unwrap();
     for method in [Method::Ring, Method::Fabric { window: WINDOW }, Method::ParameterServer { servers: 1 }] {
@@ -278,8 +281,9 @@ fn what_makes_no_sense_is_refused() {
     assert!(matches!(refused(&|setup| setup.assumptions.hop_seconds = -1.0), FlowError::Number { .. }));
 }
 
-/// Several jobs of all kinds on a small fat tree, with background traffic, and a core
-/// that is down for a while.
+/// Makes a setup of several jobs of all kinds on a small fat tree.
+///
+/// It has background traffic, and a core is down for some time.
 fn busy<'a>(topology: &'a Topology, load: f64, seed: u64) -> Setup<'a> {
     let hosts: Vec<NodeKey> = topology.hosts().map(|(key, ..)| key).collect();
     let methods = [
@@ -322,8 +326,9 @@ fn streams() -> impl Strategy<Value = (Vec<f64>, Vec<Stream>)> {
 }
 
 proptest! {
-    /// No link is above its capacity.
-    /// Each stream is at its own limit, or uses a full link on which no stream has more than it.
+    /// No link is above its capacity, and each stream is at its limit or uses a full link.
+    ///
+    /// No other stream on this full link has a higher rate.
     #[test]
     fn shares_are_fair_and_fit((capacity, streams) in streams()) {
         let rates = max_min(&capacity, &streams.iter().collect::<Vec<_>>());
@@ -360,7 +365,7 @@ proptest! {
     }
 }
 
-/// Ranks follow the topology's order of hosts, and so does the planner's own comparison.
+/// Ranks follow the topology's order of hosts, both here and in the planner's comparison.
 #[test]
 fn a_ring_is_no_slower_than_the_planner_says() {
     let topology = fat_tree(6, 40);

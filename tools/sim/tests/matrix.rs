@@ -1,4 +1,4 @@
-//! The simulation's promises, on a smaller gradient than in the tables of README.md.
+//! Tests of the simulation, on a smaller gradient than in the tables of README.md.
 #![allow(clippy::unwrap_used, reason = "all of it is a test")]
 
 use std::time::Duration;
@@ -10,9 +10,9 @@ use tributary_wire::{Seq, SliceWidth};
 
 const SLICES: u64 = 512;
 const MAX_SLICES: u64 = SLICES.div_ceil(42);
-/// The need of a few blocks beyond one integer for each value.
+/// Number of rest slices. A few blocks need more than one integer for each value.
 const REST_SLICES: u64 = 1;
-/// Ethernet, IPv4, UDP and INA headers in front of a slice's values, and the values.
+/// Length of a frame in bytes: Ethernet, IPv4, UDP and INA headers, and the slice's values.
 const FRAME: u64 = 70 + 1024;
 
 fn small() -> Scenario {
@@ -32,14 +32,16 @@ fn key_figures(outcome: &Outcome) -> (u128, u64, u64, u64) {
 fn without_losses_every_link_carries_everything_once() {
     let outcome = run(&small()).unwrap();
     let slices = SLICES + MAX_SLICES + REST_SLICES;
-    // Each hop that is left on the stack adds 6 bytes: the server's entry, then one for each switch.
+    // Each hop that is left on the stack adds 6 bytes. These are the server's entry, and one entry for each
+    // switch.
     assert_eq!(outcome.bytes_into_server(), slices * (FRAME + 6));
     assert_eq!(outcome.bytes_out_of_server(), slices * FRAME);
     assert_eq!(outcome.up.iter().map(|link| link.packets).collect::<Vec<_>>(), [slices; 15]);
     assert_eq!(outcome.down.iter().map(|link| link.packets).collect::<Vec<_>>(), [slices; 15]);
     assert_eq!(outcome.up[14].bytes, slices * (FRAME + 4 * 6));
     assert_eq!((outcome.retransmitted(), outcome.timeouts(), outcome.dropped()), (0, 0, 0));
-    // At the links' rate, plus two trips through the tree: one for the bounds, one for the last slice.
+    // The time at the links' rate, plus two trips through the tree: one for the bounds, and one for the last
+    // slice.
     let wire = Duration::from_nanos(outcome.up[14].bytes * 8 * 20);
     assert!(outcome.duration > wire && outcome.duration < wire + Duration::from_millis(5));
 }
@@ -60,8 +62,9 @@ fn the_same_seed_has_the_same_outcome() {
     assert_ne!(run(&scenario).unwrap(), other);
 }
 
-/// Microseconds, bytes into the server, retransmissions, timeouts.
-/// A change of the protocol's timers changes them: check that it is for the better, and record the new ones.
+/// Compares microseconds, bytes into the server, retransmissions and timeouts with recorded figures.
+///
+/// A change of the protocol's timers changes them. Check that the new figures are better, and record them.
 #[test]
 fn loss_by_window_is_as_it_was() {
     let mut figures = Vec::new();
@@ -97,8 +100,9 @@ fn losses_cost_little_time() {
     assert!(much < 1.6 * lossless, "{much} {lossless}");
 }
 
-/// Nearly every slice is lost somewhere, several times, and only questions bring any.
-/// They must not be taken for a queue.
+/// Nearly every slice is lost several times, and only retransmit requests help.
+///
+/// The protocol must not mistake these losses for full queues.
 #[test]
 fn heavy_losses_are_asked_for_at_the_usual_times() {
     let tree = Tree::regular(&[2, 2, 2]);
@@ -110,9 +114,11 @@ fn heavy_losses_are_asked_for_at_the_usual_times() {
 }
 
 /// Round trips on these links are longer than any timeout.
-/// Through empty queues or full token buckets, they are shorter than all later ones. If members request slices before
-/// the results can exist, the requests fill the queues and block all other packets. This is worse if members begin one
-/// after the other, since the first ones have sent requests then.
+///
+/// While queues are empty or token buckets are full, the first round trips are shorter than all later ones.
+/// If members request slices before the results can exist, the requests fill the queues and block all other
+/// packets. This is worse if members begin one after the other, because the first members have already sent
+/// requests then.
 #[test]
 fn slow_links_carry_slices_and_not_questions() {
     let (ethernet, widest) = (SliceWidth::ETHERNET, SliceWidth::WIDEST);
@@ -154,7 +160,7 @@ fn a_late_worker_causes_no_storm() {
         let late = Duration::from_millis(late_ms);
         let outcome = run(&Scenario { stragglers: vec![(3, late)], ..small() }).unwrap();
         assert!(outcome.duration < late + Duration::from_millis(100), "{:?}", outcome.duration);
-        // Seven workers wait; each requests a few slices, in doubling intervals.
+        // Seven workers wait. Each requests a few slices, at doubling intervals.
         assert!(outcome.retransmitted() < 7 * 30, "{late_ms} ms: {} asked", outcome.retransmitted());
     }
 }
@@ -212,8 +218,9 @@ fn random_scenarios_have_everything_in_them() {
     assert!(cases.iter().any(|case| !case.stragglers.is_empty()));
 }
 
-/// A change of the protocol's timers changes the retransmissions, and so the losses: check that it is
-/// for the better, and record the new figures. Nothing may ever be wrong or stuck.
+/// A change of the protocol's timers changes the retransmissions, and so the losses.
+///
+/// Check that the new figures are better, and record them. The counts `wrong` and `stuck` must stay 0.
 #[test]
 fn random_scenarios_end_as_they_did() {
     let total = search(1..=40, VALUES, |_, found| {
@@ -225,8 +232,9 @@ fn random_scenarios_end_as_they_did() {
     assert_eq!(total, as_it_was);
 }
 
-/// 16 members have short queues in front of them; one member misses a result that the others have.
-/// When all members sent requests at the same instant, the same request was dropped each time.
+/// 16 members have short queues in front of them, and one member misses a result that the others have.
+///
+/// When all members sent requests at the same instant, the queue dropped this member's request each time.
 #[test]
 fn a_member_that_is_behind_is_heard_among_those_that_wait_for_it() {
     run(&case(776_509, 1 << 20)).unwrap();

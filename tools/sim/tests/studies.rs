@@ -1,4 +1,4 @@
-//! The studies of `tributary-bench scale`, small.
+//! Tests of the studies of `tributary-bench scale`, with small networks.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use tributary_sim::flow::study::{Measured, Point, Settings, Study};
@@ -40,9 +40,9 @@ fn the_fabric_takes_as_long_for_256_workers_as_for_16_and_a_server_16_times_as_l
     assert_eq!((few.place.as_str(), many.place.as_str()), ("16", "256"));
     assert!(seconds(&many, FABRIC) < 1.02 * seconds(&few, FABRIC));
     assert!(seconds(&many, SERVER) > 15.0 * seconds(&few, SERVER));
-    // Each of its 510 steps takes a packet's latency.
+    // The ring has 510 steps, and each takes a packet's latency.
     assert!(seconds(&many, Method::Ring) > 1.5 * seconds(&few, Method::Ring));
-    // 72 switches have workers, and a server distinguishes 64 streams.
+    // 72 switches have workers, but a server distinguishes only 64 streams.
     let leaves = result(&many, Method::Leaf { window: 1024 });
     assert!(leaves.seconds.is_none() && leaves.refused.as_ref().unwrap().contains("64"), "{leaves:?}");
 }

@@ -14,19 +14,21 @@ use crate::root;
 #[derive(Debug, Clone, Copy)]
 pub struct Program(&'static str);
 
-/// The program that is shipped.
+/// The program that users install.
 pub const TRIBUTARY: Program = Program("tributary");
-/// The program that measures and disturbs.
+/// The program that measures fabrics, and disturbs them on purpose.
 pub const BENCH: Program = Program("tributary-bench");
 
 impl Program {
-    /// The program's file name.
+    /// Returns the program's file name.
     pub fn name(self) -> &'static str {
         self.0
     }
 
-    /// The program, which cargo has built for the tests of its package. For the tests of another package,
-    /// `cargo test --workspace` has built it in the same folder as that package's program.
+    /// Returns the path of the program.
+    ///
+    /// Cargo has built it for the tests of its package. For the tests of another package, `cargo test
+    /// --workspace` has built it in the folder of that package's program.
     pub fn path(self) -> PathBuf {
         let built = |program: Self| env::var_os(format!("CARGO_BIN_EXE_{}", program.0)).map(PathBuf::from);
         let beside = || {
@@ -42,7 +44,8 @@ impl Program {
         path.expect("only cargo tells where it has built the program: run this test by cargo")
     }
 
-    /// A command that runs the program in the checkout's root, with the `tributary` in the same folder.
+    /// Returns a command that runs the program in the checkout's root, with the `tributary` in the same
+    /// folder.
     pub fn command(self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.path());
         command.args(arguments).current_dir(root()).env_remove("TRIBUTARY_BINARY");
@@ -54,7 +57,7 @@ impl Program {
         self.command(arguments).output().unwrap()
     }
 
-    /// Starts the program without waiting for its end; what it prints is lost.
+    /// Starts the program without waiting for its end. Its output is discarded.
     pub fn start(self, arguments: &[&str]) -> Child {
         self.command(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     }
@@ -66,8 +69,9 @@ impl Program {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// Runs the program, which must exit with `status`, say each of `words` on standard error, and give
-    /// the cause only once.
+    /// Runs the program, which must exit with `status` and print each of `words` on standard error.
+    ///
+    /// If `status` is 1, the error must contain its cause only once.
     pub fn refused(self, arguments: &[&str], status: i32, words: &[&str]) {
         let output = self.run(arguments);
         let said = stderr(&output);
@@ -82,7 +86,7 @@ impl Program {
     }
 }
 
-/// The path of `tributary`.
+/// Returns the path of `tributary`.
 pub fn path() -> PathBuf {
     TRIBUTARY.path()
 }
@@ -97,7 +101,7 @@ pub fn json(arguments: &[&str]) -> Value {
     TRIBUTARY.json(arguments)
 }
 
-/// Runs `tributary`, which must exit with `status` and say each of `words`: see [`Program::refused`].
+/// Runs `tributary`, which must exit with `status` and print each of `words`: see [`Program::refused`].
 pub fn refused(arguments: &[&str], status: i32, words: &[&str]) {
     TRIBUTARY.refused(arguments, status, words);
 }
@@ -109,7 +113,7 @@ fn assert_cause_once(said: &str) {
     assert!(!before.contains(cause), "{cause:?} is said twice: {said}");
 }
 
-/// Checks that it has failed with exit status 1 and said each of `words`.
+/// Checks that a command has failed with exit status 1 and printed each of `words`.
 pub fn assert_refused(output: &Output, words: &[&str]) {
     let said = stderr(output);
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -118,13 +122,14 @@ pub fn assert_refused(output: &Output, words: &[&str]) {
     }
 }
 
-/// Standard error as text.
+/// Returns standard error as text.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Names of shared memory that persist: another test's exists only for moments, until
-/// its agent has opened it.
+/// Returns the names of shared memory that persist.
+///
+/// The names of another test exist only for a short time, until its agent has opened the memory.
 pub fn left_shared_memory() -> Vec<String> {
     let now = || -> BTreeSet<String> {
         let names = fs::read_dir("/dev/shm").unwrap().map(|entry| entry.unwrap().file_name());

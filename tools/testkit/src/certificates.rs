@@ -4,14 +4,14 @@ use std::process::Command;
 use crate::binary::json;
 use crate::network::Network;
 
-/// A CA's certificates, in a folder of their own.
+/// A CA's certificates, in a separate folder.
 pub struct Certificates {
     folder: String,
 }
 
 impl Certificates {
-    /// Issues certificates from a new CA for the controller at its address, an operator, and all hosts;
-    /// `ps` may serve parameters.
+    /// Issues certificates from a new CA for the controller at its address, an operator, and all hosts.
+    /// The host `ps` may serve parameters.
     pub fn issue(network: &Network, folder: &str) -> Self {
         let dir = network.file(folder);
         json(&["certs", "init", "--json", "--dir", &dir]);
@@ -25,8 +25,8 @@ impl Certificates {
         Self { folder: dir }
     }
 
-    /// Replaces the certificates of the controller, the operator and the hosts by ones that are
-    /// valid for `days` days.
+    /// Replaces the certificates of the controller, the operator and the hosts by certificates for `days`
+    /// days.
     pub fn renew(&self, network: &Network, days: u32) {
         let [_, address] = network.controller();
         let (controller, _) = address.split_once(':').unwrap();
@@ -41,20 +41,20 @@ impl Certificates {
         format!("{}/{name}", self.folder)
     }
 
-    /// Options for connecting to the controller with the certificate of `name`.
+    /// Returns options for connecting to the controller with the certificate of `name`.
     pub fn of(&self, name: &str) -> [String; 6] {
         let (cert, key) = (self.file(&format!("{name}.crt")), self.file(&format!("{name}.key")));
         ["--tls-ca".into(), self.file("ca.crt"), "--tls-cert".into(), cert, "--tls-key".into(), key]
     }
 
-    /// The controller's options.
+    /// Returns the controller's options.
     pub fn controller(&self) -> [String; 6] {
         let [_, ca, cert, cert_file, key, key_file] = self.of("controller");
         [cert, cert_file, key, key_file, "--tls-client-ca".into(), ca]
     }
 }
 
-/// A command with more options.
+/// Adds options to a command.
 pub fn with(mut command: Command, options: &[String]) -> Command {
     command.args(options);
     command

@@ -1,5 +1,6 @@
-//! Programs that are checked in together with what p4c makes of them: a folder with a Makefile, and for
-//! each `.p4` its `.json`, `.p4info.txtpb` and `.sha256`.
+//! Programs that are checked in together with the files that p4c makes of them.
+//!
+//! A folder has a Makefile, and for each `.p4` file a `.json`, a `.p4info.txtpb` and a `.sha256` file.
 
 use std::fs;
 use std::path::Path;
@@ -47,7 +48,7 @@ fn compile_again(folder: &Path, names: &[String]) {
     }
 }
 
-/// The names of the programs, without ending.
+/// Returns the names of the programs, without their endings.
 fn names(folder: &Path) -> Vec<String> {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     files.filter_map(|file| file.strip_suffix(".p4").map(str::to_owned)).collect()

@@ -1,4 +1,4 @@
-//! A controller by itself, which needs neither root nor a network.
+//! A controller without other daemons, which needs neither root nor a network.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,9 +10,9 @@ use tempfile::TempDir;
 use crate::PLAIN;
 use crate::binary;
 
-/// A controller of [`PLAIN`] with a page. Dropping it ends it.
+/// A controller of the topology [`PLAIN`], with a page. It ends when this value is dropped.
 pub struct PlainController {
-    /// Everything that it needs is here.
+    /// The folder with all files that the controller needs.
     folder: TempDir,
     child: Child,
     /// The API's address, `127.0.0.1:PORT`.
@@ -22,12 +22,12 @@ pub struct PlainController {
 }
 
 impl PlainController {
-    /// Starts it, in plain text.
+    /// Starts a controller without TLS.
     pub fn start() -> Self {
         Self::start_in(tempfile::tempdir().unwrap(), &[], "http")
     }
 
-    /// Starts it with these options and files; `scheme` is that of the page.
+    /// Starts a controller with these options and files. `scheme` is the scheme of the page's address.
     pub fn start_in(folder: TempDir, options: &[&str], scheme: &str) -> Self {
         let topology = folder.path().join("plain.toml");
         fs::write(&topology, PLAIN).unwrap();
@@ -44,7 +44,7 @@ impl PlainController {
                 break;
             }
         }
-        // Its log must not fill the pipe.
+        // Reads the rest of the log, because the controller would block if the pipe were full.
         thread::spawn(move || lines.for_each(drop));
         Self { folder, child, api: api.unwrap(), page: page.unwrap() }
     }

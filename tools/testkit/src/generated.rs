@@ -1,14 +1,15 @@
-//! Holds a crate's `src/generated` to the protobuf files that it is made of.
+//! Checks that a crate's `src/generated` matches the protobuf files from which it is generated.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::{env, fs};
 
-/// Set, the checked-in files are written instead of compared.
+/// The variable that makes the test write the checked-in files instead of comparing them.
 const REGENERATE: &str = "TRIBUTARY_REGENERATE";
 
-/// Compares `checked_in`, relative to the crate, with what `generate` writes
-/// into the folder it is given.
+/// Compares the folder `checked_in` of the crate with the files that `generate` writes.
+///
+/// `generate` gets the folder into which it writes.
 pub fn check(checked_in: &str, generate: impl FnOnce(&Path)) {
     let package = env::var("CARGO_PKG_NAME").unwrap();
     let checked_in = Path::new(checked_in);
@@ -44,8 +45,9 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-/// Makes a folder hold these files and no others, and leaves alone what is so already: cargo builds
-/// again whatever is newer than its last build.
+/// Makes a folder contain these files and no others.
+///
+/// Unchanged files are not written, because cargo builds again if a file is newer than the last build.
 fn replace(folder: &Path, fresh: &BTreeMap<String, Vec<u8>>) {
     fs::create_dir_all(folder).unwrap();
     let present = files(folder);

@@ -1,4 +1,4 @@
-//! Labs on this machine: whether this process may make one, and what is left of one.
+//! Labs on this machine: checks that this process can make one, and finds the remains of one.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -38,7 +38,7 @@ pub fn can_be_made() -> bool {
     false
 }
 
-/// Namespaces, files, sockets and processes of labs whose names have this prefix.
+/// Returns namespaces, files, sockets and processes of labs whose names have this prefix.
 pub fn traces(lab: &str) -> Vec<String> {
     let named = |folder: &str| {
         let names = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().file_name());
@@ -47,7 +47,7 @@ pub fn traces(lab: &str) -> Vec<String> {
     let mut traces: Vec<_> = named("/run/netns").chain(named("/run/tributary/lab")).collect();
     let mark = format!("TRIBUTARY_LAB={lab}");
     for process in fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path()) {
-        // Most have none, and some end meanwhile.
+        // Most processes have no such variable, and some end meanwhile.
         let environment = fs::read(process.join("environ")).unwrap_or_default();
         if String::from_utf8_lossy(&environment).contains(&mark) {
             traces.push(process.display().to_string());

@@ -1,7 +1,8 @@
 //! Helpers for the tests of several crates, for use under `[dev-dependencies]` only.
 //!
-//! A dependency of this crate may use it in `tests/`. The dependency's unit tests may use only helpers without types of
-//! the dependency, since cargo compiles the dependency twice for them: once for the test, and once for this crate.
+//! A dependency of this crate may use it in `tests/`. The dependency's unit tests may use only helpers
+//! without types of the dependency, because cargo compiles the dependency twice for them: once for the test,
+//! and once for this crate.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -35,12 +36,12 @@ pub mod topologies;
 #[cfg(feature = "daemons")]
 pub mod user;
 
-/// The root of the checkout.
+/// Returns the root of the checkout.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Two workers and a server on a switch that only forwards, so that no running switch is needed.
+/// A topology with two workers and a server on a switch that only forwards, so that no switch must run.
 pub const PLAIN: &str = r#"
     name = "plain"
     description = "Two workers and a server on a switch that only forwards"

@@ -1,4 +1,4 @@
-//! A daemon's metrics, as Prometheus gets them.
+//! A daemon's metrics, as Prometheus receives them.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -15,7 +15,7 @@ pub fn page(address: impl ToSocketAddrs) -> io::Result<String> {
     Ok(page)
 }
 
-/// The value of a sample on a page. `sample`: its name and labels, in Prometheus's notation.
+/// Returns the value of a sample on a page. `sample` is its name and labels, in Prometheus's notation.
 pub fn value(page: &str, sample: &str) -> f64 {
     let value = page.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
     value.unwrap_or_else(|| panic!("{sample} is not in:\n{page}")).parse().unwrap()

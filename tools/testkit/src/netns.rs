@@ -1,4 +1,4 @@
-//! A network namespace for one test thread; it ends with the thread and its sockets.
+//! A network namespace for one test thread. It ends with the thread and its sockets.
 use std::process::Command;
 
 use rustix::thread::UnshareFlags;

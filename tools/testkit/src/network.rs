@@ -16,7 +16,7 @@ use tributary_topology::Topology;
 use crate::binary::{self, stderr};
 use crate::{metrics, root};
 
-/// A daemon that takes longer for anything has a defect.
+/// Time limit for any operation of a daemon. A daemon that takes longer has a defect.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const PARAMETER_SERVER_PORT: u16 = 29812;
@@ -33,14 +33,15 @@ pub struct Network {
 }
 
 impl Network {
-    /// `None`, with a message, if this process may not make one.
+    /// Brings up the network. Prints a message and returns `None` if this process may not make a lab.
     pub fn up(name: &str, topology: &str) -> Option<Self> {
         let topology = Topology::load(root().join("topologies").join(topology)).unwrap();
         let name = format!("{name}-{}", std::process::id());
         match Lab::up(&topology, &LabOptions::new(name.as_str())) {
             Ok(lab) => Some(Self { topology, folder: tempfile::tempdir().unwrap(), lab }),
             Err(error @ (LabError::NotPermitted | LabError::MissingTool { .. })) => {
-                // Bypasses the test harness, which hides the output of a test that passes.
+                // Writes to standard error directly, because the test harness hides the output of a test that
+                // passes.
                 let note = format!("SKIPPED, for want of a network: {name}: {error}\n");
                 io::stderr().write_all(note.as_bytes()).unwrap();
                 None
@@ -49,12 +50,12 @@ impl Network {
         }
     }
 
-    /// A file in this test's folder.
+    /// Returns the path of a file in this test's folder.
     pub fn file(&self, name: &str) -> String {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// The socket of a host's agent.
+    /// Returns the socket of a host's agent.
     pub fn socket(&self, host: &str) -> PathBuf {
         self.daemons().socket(host)
     }
@@ -63,35 +64,36 @@ impl Network {
         Daemons::new(&self.lab, binary::path())
     }
 
-    /// The address at which other stations' daemons reach a station.
+    /// Returns the address at which other stations' daemons reach a station.
     pub fn address(&self, station: &str) -> String {
         self.lab.management_address(station).unwrap().to_string()
     }
 
-    /// The value of a metric of the daemon at `station`, which was started with [`METRICS`].
-    /// `sample`: its name and labels, in Prometheus's notation.
+    /// Returns the value of a metric of the daemon at `station`, which was started with [`METRICS`].
+    ///
+    /// `sample` is the metric's name and labels, in Prometheus's notation.
     pub fn metric(&self, station: &str, sample: &str) -> f64 {
         let address = self.lab.management_address(station).unwrap();
         let page = self.lab.inside(CONTROLLER, || metrics::page((address, METRICS_PORT)).unwrap()).unwrap();
         metrics::value(&page, sample)
     }
 
-    /// `tributary` with these arguments at a station.
+    /// Returns a command that runs `tributary` with these arguments at a station.
     pub fn command(&self, station: &str, arguments: &[&str]) -> Command {
         self.daemons().command(station, arguments).unwrap()
     }
 
-    /// Any program at a station.
+    /// Returns a command that runs any program at a station.
     pub fn tool(&self, station: &str, program: &str) -> Command {
         self.lab.command(station, program).unwrap()
     }
 
-    /// Runs `work` on a thread at a station, whose network its sockets belong to.
+    /// Runs `work` on a thread at a station. The thread's sockets are in the station's network namespace.
     pub fn inside<T: Send>(&self, station: &str, work: impl FnOnce() -> T + Send) -> T {
         self.lab.inside(station, work).unwrap()
     }
 
-    /// The interface of a host's cable.
+    /// Returns the name of a host's first interface.
     pub fn interface(&self, host: &str) -> String {
         self.lab.interfaces(host).unwrap()[0].name.clone()
     }
@@ -106,18 +108,18 @@ impl Network {
         self.lab.repair(link).unwrap();
     }
 
-    /// The controller's address, as flags.
+    /// Returns the controller's address, as flags.
     pub fn controller(&self) -> [String; 2] {
         ["--controller".to_owned(), self.daemons().controller_address().unwrap().to_string()]
     }
 
-    /// The command of a switch.
+    /// Returns the command of a switch.
     pub fn switch_command(&self, name: &str) -> Command {
         let id = self.topology[self.topology.find(name).unwrap()].id.get();
         self.daemons().switch(name, id).unwrap()
     }
 
-    /// A switch, as its controller addresses it.
+    /// Returns a switch in the form in which its controller addresses it.
     pub fn switch_target(&self, name: &str) -> Target {
         let id = self.topology[self.topology.find(name).unwrap()].id.get();
         let address = self.daemons().p4runtime_address(name).unwrap().to_string();
@@ -130,28 +132,28 @@ impl Network {
         switches.map(|(_, node, _)| Daemon::start(self.switch_command(&node.name))).collect()
     }
 
-    /// The command of the controller.
+    /// Returns the command of the controller.
     pub fn controller_command(&self) -> Command {
         let file = root().join(format!("topologies/{}.toml", self.topology.name()));
         self.controller_command_with(file.to_str().unwrap())
     }
 
-    /// The command of the controller with another topology file.
+    /// Returns the command of the controller with another topology file.
     pub fn controller_command_with(&self, topology: &str) -> Command {
         self.daemons().controller(&self.topology, (Path::new(topology), None)).unwrap()
     }
 
-    /// The folder where the controller keeps its jobs.
+    /// Returns the folder of the controller's journal.
     pub fn journal(&self) -> PathBuf {
         self.lab.folder().join("controller-state/jobs.redb")
     }
 
-    /// The command of a host's agent.
+    /// Returns the command of a host's agent.
     pub fn agent_command(&self, host: &str) -> Command {
         self.daemons().agent(host).unwrap()
     }
 
-    /// The command of one more agent on a host, for other processes.
+    /// Returns the command of a second agent on a host, for other processes.
     pub fn other_agent_command(&self, host: &str) -> Command {
         let mut command = self.daemons().member("agent", host).unwrap();
         command.args(["--socket", &self.file(&format!("other-{host}.sock"))]);
@@ -163,12 +165,12 @@ impl Network {
         self.workers().iter().map(|host| Daemon::start(self.agent_command(host))).collect()
     }
 
-    /// The hosts of the topology's workers.
+    /// Returns the hosts of the topology's workers.
     pub fn workers(&self) -> Vec<String> {
         self.topology.workers().iter().map(|key| self.topology[*key].name.clone()).collect()
     }
 
-    /// The command of a job's aggregation server.
+    /// Returns the command of a job's aggregation server.
     pub fn server_command(&self, job: &str) -> Command {
         let server = &self.topology[self.topology.servers()[0]].name;
         let mut command = self.daemons().server(server).unwrap();
@@ -176,8 +178,9 @@ impl Network {
         command
     }
 
-    /// The command of the parameter server for a job file, on the aggregation server's host, and the
-    /// address for its workers.
+    /// Returns the command of the parameter server for a job file, and the address for its workers.
+    ///
+    /// It runs on the aggregation server's host.
     pub fn parameter_server_command(&self, job_file: &str) -> (Command, String) {
         let server = &self.topology[self.topology.servers()[0]].name;
         let address = format!("{}:{PARAMETER_SERVER_PORT}", self.lab.management_address(server).unwrap());
@@ -186,12 +189,12 @@ impl Network {
         (command, address)
     }
 
-    /// The file of a job's token.
+    /// Returns the path of the file with a job's token.
     pub fn token(&self, job: &str) -> String {
         self.file(&format!("{job}.token"))
     }
 
-    /// Runs `tributary` at the controller's station; it must succeed and print one JSON object.
+    /// Runs `tributary` at the controller's station. It must succeed and print one JSON object.
     pub fn ask(&self, arguments: &[&str]) -> Value {
         let mut command = self.command(CONTROLLER, arguments);
         let output = command.args(self.controller()).arg("--json").output().unwrap();
@@ -209,7 +212,7 @@ impl Network {
         self.ask(&["jobs", "create", job, "--rigid", "--token-out", &self.token(job)])
     }
 
-    /// The command of a worker that reduces, and checks the sums.
+    /// Returns the command of a worker that reduces, and checks the sums.
     pub fn allreduce_command(&self, host: &str, job: &str, options: &[&str]) -> Command {
         let mut command = self.command(host, &["allreduce", "--job", job, "--json", "--check"]);
         command.arg("--socket").arg(self.socket(host));
@@ -218,8 +221,9 @@ impl Network {
         command
     }
 
-    /// Starts a job whose workers reduce until something stops them, and waits for its first progress.
-    /// Returns its server, and the workers' processes in the workers' order.
+    /// Starts a job whose workers reduce until they are stopped, and waits for its first progress.
+    ///
+    /// Returns the job's server, and the workers' processes in the workers' order.
     pub fn start_endless_job(&self, job: &str) -> (Daemon, Vec<Daemon>) {
         self.create_job(job);
         self.start_endless(job)
@@ -235,14 +239,14 @@ impl Network {
         (server, clients)
     }
 
-    /// Reduces on all workers at once.
+    /// Runs an all-reduce on all workers at once.
     pub fn allreduce(&self, job: &str, options: &[&str]) -> Vec<Output> {
         let start = |host: &String| self.allreduce_command(host, job, options).spawn().unwrap();
         let children: Vec<Child> = self.workers().iter().map(start).collect();
         children.into_iter().map(|child| child.wait_with_output().unwrap()).collect()
     }
 
-    /// The state of a job, and the reason if it failed.
+    /// Returns the state of a job, and the reason if it failed.
     pub fn job(&self, job: &str) -> (String, String) {
         let jobs = self.ask(&["jobs", "list"]);
         let found = jobs["jobs"].as_array().unwrap().iter().rev().find(|listed| listed["job"] == job);
@@ -250,14 +254,14 @@ impl Network {
         (text("state"), text("reason"))
     }
 
-    /// The data-plane id of a job's present generation.
+    /// Returns the data-plane id of a job's present generation.
     pub fn job_id(&self, job: &str) -> u64 {
         let jobs = self.ask(&["jobs", "list"]);
         let found = jobs["jobs"].as_array().unwrap().iter().rev().find(|listed| listed["job"] == job);
         found.unwrap()["job_id"].as_u64().unwrap()
     }
 
-    /// The number of slices that a job's server has finished, as far as the controller knows.
+    /// Returns the number of slices that a job's server has finished, by the controller's count.
     pub fn progress(&self, job: &str) -> u64 {
         let jobs = self.ask(&["jobs", "list"]);
         let found = jobs["jobs"].as_array().unwrap().iter().rev().find(|listed| listed["job"] == job);
@@ -276,7 +280,7 @@ impl Network {
         }
     }
 
-    /// Waits until a running job has changed over for this reason.
+    /// Waits until a running job has changed its generation for this reason.
     pub fn wait_for_change(&self, job: &str, reason: &str) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -317,7 +321,7 @@ impl Network {
     }
 }
 
-/// A running daemon, which is killed when this is dropped.
+/// A running daemon, which is killed when this value is dropped.
 pub struct Daemon {
     child: Child,
     lines: Receiver<String>,
@@ -325,14 +329,14 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts it and waits until it is ready.
+    /// Starts a daemon, and waits until it is ready.
     pub fn start(command: Command) -> Self {
         let mut daemon = Self::spawn(command);
         daemon.wait_for_line("ready");
         daemon
     }
 
-    /// Starts it.
+    /// Starts a daemon without waiting.
     pub fn spawn(mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let errors = BufReader::new(child.stderr.take().unwrap());
@@ -347,7 +351,7 @@ impl Daemon {
         Self { child, lines, log: String::new() }
     }
 
-    /// Waits until it has logged a line with these words.
+    /// Waits until the daemon has logged a line with these words.
     pub fn wait_for_line(&mut self, words: &str) {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -359,27 +363,27 @@ impl Daemon {
         }
     }
 
-    /// Sends SIGTERM and waits for its end; returns its status and its log.
+    /// Sends SIGTERM, and waits for the daemon's end. Returns its status and its log.
     pub fn terminate(self) -> (ExitStatus, String) {
         self.signal("-TERM");
         self.end()
     }
 
-    /// Sends SIGKILL and waits for its end.
+    /// Sends SIGKILL, and waits for the daemon's end.
     pub fn kill(self) {
         self.signal("-KILL");
         self.end();
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the daemon has ended by itself. Returns its status and its log.
     pub fn end(mut self) -> (ExitStatus, String) {
         let deadline = Instant::now() + PATIENCE;
-        // Its standard error ends with it.
+        // The daemon's standard error ends when the daemon ends.
         while self.next_line(deadline).is_some() {}
         (self.child.wait().unwrap(), std::mem::take(&mut self.log))
     }
 
-    /// Sends a signal by `kill`'s name for it.
+    /// Sends a signal to the daemon. `signal` is its name for `kill`.
     pub fn signal(&self, signal: &str) {
         let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
         assert!(sent.unwrap().success());

@@ -7,11 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const PROGRAM: &str = "simple_switch_grpc";
-/// The port to the controller in our program (`CPU_PORT` in `p4/include/constants.p4`).
+/// The port to the controller in this project's program (`CPU_PORT` in `p4/include/constants.p4`).
 const CPU_PORT: &str = "510";
 /// First TCP port of this process's switches.
 const FIRST_TCP_PORT: u16 = 9559;
-/// A switch that is not up by then is broken.
+/// Time limit for the start of a switch. A switch that takes longer is broken.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns true if BMv2 is on the PATH; prints a note if it is not.
@@ -24,8 +24,9 @@ pub fn is_installed() -> bool {
     found
 }
 
-/// An address that no other process uses: most of 127.0.0.0/8 belongs to this machine, and has
-/// room for process ids.
+/// Returns an address that no other process uses.
+///
+/// Most of 127.0.0.0/8 belongs to this machine, so that the address can contain the process id.
 fn own_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(FIRST_TCP_PORT);
     let [_, high, middle, low] = std::process::id().to_be_bytes();
@@ -33,8 +34,9 @@ fn own_address() -> SocketAddr {
     (host, NEXT.fetch_add(1, Ordering::Relaxed)).into()
 }
 
-/// A switch that waits for a controller, started with `--no-p4` as people do.
-/// It is ended when this is dropped.
+/// A switch that waits for a controller, started with `--no-p4` as usual.
+///
+/// Its process ends when this value is dropped.
 #[derive(Debug)]
 pub struct SimpleSwitch {
     arguments: Vec<String>,
@@ -44,7 +46,7 @@ pub struct SimpleSwitch {
 }
 
 impl SimpleSwitch {
-    /// Starts it with network interfaces as ports.
+    /// Starts the switch with network interfaces as ports.
     pub fn start(device_id: u64, interfaces: &[(u16, String)]) -> Self {
         let mut switch_options = Vec::new();
         for (port, interface) in interfaces {
@@ -53,7 +55,9 @@ impl SimpleSwitch {
         Self::with_options(device_id, switch_options, &[])
     }
 
-    /// Starts it with a gRPC service at the returned address in place of interfaces; any port may be used.
+    /// Starts the switch with a gRPC service in place of interfaces. Any port may be used.
+    ///
+    /// Returns the switch, and the address of the service.
     pub fn start_with_packet_stream(device_id: u64) -> (Self, SocketAddr) {
         let packets = own_address();
         let option = ["--dp-grpc-server-addr".to_owned(), packets.to_string()];
@@ -65,7 +69,8 @@ impl SimpleSwitch {
         let mut arguments = ["--no-p4", "--device-id"].map(str::to_owned).to_vec();
         arguments.push(device_id.to_string());
         if has_thrift() {
-            // By default its other control port is 9090, open to everyone, and a second switch would fail to start.
+            // By default the switch's other control port is 9090. It would be open to everyone, and a second
+            // switch would fail to start.
             arguments.extend(["--thrift-port", "0"].map(str::to_owned));
         }
         arguments.extend(switch_options);
@@ -77,7 +82,7 @@ impl SimpleSwitch {
         switch
     }
 
-    /// Waits until it takes connections: it does not say when it is ready.
+    /// Waits until the switch accepts connections, because it does not report when it is ready.
     fn wait_until_up(&mut self) {
         let deadline = Instant::now() + PATIENCE;
         while TcpStream::connect(self.address).is_err() {
@@ -87,24 +92,24 @@ impl SimpleSwitch {
         }
     }
 
-    /// Its P4Runtime address.
+    /// Returns the switch's P4Runtime address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its P4Runtime device id.
+    /// Returns the switch's P4Runtime device id.
     pub fn device_id(&self) -> u64 {
         self.device_id
     }
 
-    /// Ends it, as a power cut would.
+    /// Kills the switch, as a power cut would.
     pub fn stop(&mut self) {
-        // An error means that it has ended by itself.
+        // `kill` fails if the process has ended by itself.
         let _ = self.process.kill();
         self.process.wait().unwrap();
     }
 
-    /// Starts it again at the same address, with nothing in its memory.
+    /// Starts the switch again at its address. Its memory is empty.
     pub fn restart(&mut self) {
         self.stop();
         self.process = spawn(&self.arguments);

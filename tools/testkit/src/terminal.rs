@@ -1,4 +1,4 @@
-//! Programs on a terminal, and programs whose output is lost.
+//! Runs programs on a terminal, and programs whose output is lost.
 
 use std::fs::File;
 use std::io::{PipeWriter, pipe};
@@ -6,12 +6,12 @@ use std::process::{Command, Output, Stdio};
 
 use crate::binary::{Program, stderr};
 
-/// The width of the terminal, which all output fits.
+/// The width of the terminal. All output must fit it.
 pub const COLUMNS: usize = 80;
 
 /// Returns the output of a program on a terminal of 80 columns, without colours.
 ///
-/// `None` if this machine has no tool that makes terminals.
+/// Returns `None` if this machine has no tool that makes terminals.
 pub fn output(program: Program, arguments: &str) -> Option<String> {
     let line = format!("stty rows 24 cols {COLUMNS}; {} {arguments}", program.path().display());
     let said =
@@ -19,7 +19,7 @@ pub fn output(program: Program, arguments: &str) -> Option<String> {
     Some(String::from_utf8(said.stdout).unwrap().replace('\r', ""))
 }
 
-/// The names below "Commands:" in a help text.
+/// Returns the names below "Commands:" in a help text.
 fn commands(help: &str) -> Vec<String> {
     let below = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let names = below.take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("   "));
@@ -27,7 +27,9 @@ fn commands(help: &str) -> Vec<String> {
 }
 
 /// Checks that the help of all commands of a program fits the terminal, and has no colours.
-/// Returns how many commands were found; `None`, with a message, if this machine has no tool that makes terminals.
+///
+/// Returns the number of commands. Prints a message and returns `None` if this machine has no tool that makes
+/// terminals.
 pub fn commands_whose_help_fits(program: Program) -> Option<usize> {
     let name = program.name();
     let mut left = vec![String::new()];
@@ -54,15 +56,17 @@ pub fn run(program: Program, arguments: &[String], stdout: impl Into<Stdio>) -> 
     command.spawn().unwrap().wait_with_output().unwrap()
 }
 
-/// A pipe whose reader has gone, as after `| head`.
+/// Returns a pipe whose reader is closed, as after `| head`.
 pub fn closed_pipe() -> PipeWriter {
     let (reader, writer) = pipe().unwrap();
     drop(reader);
     writer
 }
 
-/// Checks that a command ends in the same way if its reader stops reading, and fails without a panic
-/// on a full disk.
+/// Checks the end of a command whose output is lost.
+///
+/// If the reader stops reading, the command must end with its usual status. On a full disk, it must fail
+/// without a panic.
 pub fn assert_survives_lost_output(program: Program, arguments: &[String]) {
     let before = run(program, arguments, Stdio::null()).status.code();
     let stopped = run(program, arguments, closed_pipe());

@@ -1,4 +1,4 @@
-//! Labs as the tests of programs make and use them.
+//! Labs that are made and used by `tributary lab`, for the tests of programs.
 
 use std::fs;
 use std::process::Output;
@@ -9,20 +9,20 @@ use serde_json::Value;
 use crate::binary::{json, left_shared_memory, refused, stderr, tributary};
 use crate::labs;
 
-/// Anything that takes longer has a defect.
+/// Time limit of a wait. If a wait takes longer, the program has a defect.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A lab, by its name. Dropping it removes what a failed test leaves of the lab.
+/// A lab, by its name. When this value is dropped, the remains of the lab are removed.
 #[derive(Debug)]
 pub struct TestLab(pub String);
 
 impl TestLab {
-    /// `None`, with a message, if this process may not make labs.
+    /// Chooses the lab's name. Prints a message and returns `None` if this process may not make labs.
     pub fn new(test: &str) -> Option<Self> {
         labs::can_be_made().then(|| Self(format!("{test}-{}", std::process::id())))
     }
 
-    /// Makes the lab; returns its record.
+    /// Makes the lab, and returns its record.
     pub fn up(&self, topology: &str, options: &[&str]) -> Value {
         json(&[&["lab", "up", topology, "--name", &self.0, "--json"], options].concat())
     }
@@ -49,17 +49,17 @@ impl TestLab {
         tributary(&[&["lab", "exec", "--name", &self.0, station, "--"], command].concat())
     }
 
-    /// Runs the same command, which must fail and say each of `words`.
+    /// Runs `tributary lab COMMAND --name … ARGUMENTS`, which must fail and print each of `words`.
     pub fn lab_refuses(&self, command: &str, arguments: &[&str], words: &[&str]) {
         refused(&[&["lab", command, "--name", &self.0], arguments].concat(), 1, words);
     }
 
-    /// The lab's entry in `tributary lab list`.
+    /// Returns the lab's entry in `tributary lab list`.
     pub fn listed(&self) -> Value {
         json(&["lab", "list", &self.0, "--json"])["labs"][0].clone()
     }
 
-    /// The process of the daemon at a station, and its state.
+    /// Returns the process of the daemon at a station, and its state.
     pub fn daemon(&self, station: &str) -> (Option<u64>, String) {
         let listed = self.listed();
         let mut stations = listed["stations"].as_array().unwrap().iter();
@@ -79,7 +79,7 @@ impl TestLab {
         wait_until("the lab is up", || fs::exists(&record).unwrap());
     }
 
-    /// Checks that nothing of the lab is left.
+    /// Checks that no part of the lab is left.
     pub fn is_gone(&self) {
         assert_eq!(labs::traces(&self.0), Vec::<String>::new());
         assert_eq!(left_shared_memory(), Vec::<String>::new());
@@ -88,12 +88,12 @@ impl TestLab {
 
 impl Drop for TestLab {
     fn drop(&mut self) {
-        // Mostly there is nothing left.
+        // Usually no part of the lab is left, so an error is ignored.
         tributary(&["lab", "down", &self.0]);
     }
 }
 
-/// Each worker's report of its all-reduce, in rank order; all must be right.
+/// Returns each worker's report of its all-reduce, in rank order. All sums must be right.
 pub fn reports(output: &Output) -> Vec<Value> {
     assert!(output.status.success(), "{}", stderr(output));
     let text = String::from_utf8(output.stdout.clone()).unwrap();

@@ -1,12 +1,14 @@
-//! Random topologies, as text, so that they are parsed like anyone's.
+//! Random topologies, made as text, so that the usual parser reads them.
 
 use std::fmt::Write;
 
 use proptest::prelude::*;
 use tributary_topology::Topology;
 
-/// A random connected network: up to 7 switches, some of them plain or short of slots, on random loaded
-/// links, with up to 9 workers and a server on random switches.
+/// Returns random connected networks.
+///
+/// They have up to 7 switches on random loaded links, with up to 9 workers and a server on random switches.
+/// Some switches are plain or have few slots.
 pub fn topologies() -> impl Strategy<Value = Topology> {
     let switch = (
         prop::bool::weighted(0.85),
@@ -51,7 +53,7 @@ pub fn topologies() -> impl Strategy<Value = Topology> {
     )
 }
 
-/// The load of a link, Mbit/s of its 100.
+/// Returns the load of a link in Mbit/s. The link's rate is 100 Mbit/s.
 fn load() -> impl Strategy<Value = u32> {
     prop_oneof![3 => Just(0), 1 => 0u32..100]
 }

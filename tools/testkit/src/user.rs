@@ -10,27 +10,28 @@ use tempfile::TempDir;
 use crate::binary::{Program, TRIBUTARY, stderr};
 use crate::{labs, root};
 
-/// The user without rights on every system.
+/// The id of the user `nobody`, who has no rights on any system.
 const NOBODY: u32 = 65534;
-/// The topology in the user's folder.
+/// The topology that is copied to the user's folder.
 const TWO_WORKERS: &str = "topologies/two-workers.toml";
 
-/// A user without rights, with a folder that is that user's alone.
+/// A user without rights, with a private folder.
 #[derive(Debug)]
 pub struct User {
     folder: TempDir,
 }
 
 impl User {
-    /// A user whose folder has these programs, `tributary` among them.
+    /// Makes a user whose folder has these programs, which must include `tributary`.
     ///
-    /// `None`, with a message, if this process cannot act as one, or such a user may not make labs.
+    /// Prints a message and returns `None` if this process cannot act as another user, or that user may not
+    /// make labs.
     pub fn new(programs: &[Program]) -> Option<Self> {
         if !labs::tools_are_there() {
             return None;
         }
         let user = Self { folder: tempfile::tempdir().unwrap() };
-        // The checkout may be in a folder that is closed to others.
+        // The checkout may be in a folder that other users cannot read.
         for program in programs {
             fs::copy(program.path(), user.file(program.name())).unwrap();
         }
@@ -48,12 +49,12 @@ impl User {
         None
     }
 
-    /// The user's folder.
+    /// Returns the user's folder.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// A file in the user's folder.
+    /// Returns the path of a file in the user's folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -73,14 +74,14 @@ impl User {
         command.env_remove("TRIBUTARY_BINARY").output().unwrap()
     }
 
-    /// Runs `tributary lab`, which must succeed, and returns what it prints.
+    /// Runs `tributary lab`, which must succeed, and returns its output.
     pub fn does(&self, arguments: &[&str]) -> String {
         let output = self.lab(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The processes that hold this user's namespaces.
+    /// Returns the number of processes that hold this user's namespaces.
     pub fn holders(&self) -> usize {
         let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
         let folder = self.file("tributary-lab");
@@ -93,7 +94,7 @@ impl User {
 
 impl Drop for User {
     fn drop(&mut self) {
-        // Mostly there is nothing left.
+        // Usually no lab is left, so an error is ignored.
         self.lab(&["down", "theirs"]);
     }
 }

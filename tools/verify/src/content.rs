@@ -1,4 +1,4 @@
-//! Contents of packets, each stored once.
+//! Contents of packets. Each content is stored once.
 
 use rustc_hash::FxHashMap;
 use tributary_wire::{Operator, Totals, ValuesView, values};
@@ -6,10 +6,10 @@ use tributary_wire::{Operator, Totals, ValuesView, values};
 /// The number of a content.
 pub(crate) type ContentId = u16;
 
-/// Pairs of worker and slice, one bit for each.
+/// A set of pairs of worker and slice, with one bit for each pair.
 pub(crate) type Origins = u64;
 
-/// The most workers, and the most slices, for which there are bits.
+/// The largest number of workers, and of slices, for which the set has bits.
 pub(crate) const MOST: u8 = 8;
 
 pub(crate) fn origin(worker: u8, slice: u8) -> Origins {
@@ -42,7 +42,7 @@ impl Content {
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     all: Vec<Content>,
-    /// The contributions in each content.
+    /// The contributions that each content contains.
     from: Vec<Origins>,
     ids: FxHashMap<Content, ContentId>,
     sums: FxHashMap<(ContentId, ContentId), ContentId>,
@@ -57,7 +57,7 @@ impl Contents {
         self.from.get(usize::from(id)).copied().unwrap_or_default()
     }
 
-    /// Records the contributions in a content.
+    /// Records that a content contains these contributions.
     pub(crate) fn is_from(&mut self, id: ContentId, origins: Origins) {
         if let Some(from) = self.from.get_mut(usize::from(id)) {
             *from |= origins;
@@ -76,7 +76,7 @@ impl Contents {
         id
     }
 
-    /// Adds two contents as a switch does: the sum has the operator of the first content, as in a slot.
+    /// Adds two contents as a switch does. The sum has the operator of the first content, as in a slot.
     pub(crate) fn add(&mut self, a: ContentId, b: ContentId) -> ContentId {
         if let Some(&sum) = self.sums.get(&(a, b)) {
             return sum;

@@ -7,8 +7,8 @@ pub(crate) enum Event {
     Arrives(u16),
     /// A switch loses its memory.
     Reboots(u8),
-    /// The server switches to the next generation.
+    /// The server changes to the next generation.
     ServerChanges,
-    /// A worker switches to it.
+    /// A worker changes to the next generation.
     WorkerChanges(u8),
 }

@@ -1,8 +1,8 @@
-//! An exhaustive check of the protocol under everything that a network can do.
+//! An exhaustive check of the protocol under all faults of a network.
 //!
-//! The [`Worker`](tributary_protocol::Worker) and the [`Server`](tributary_protocol::Server) are `protocol`'s own.
-//! Switches are the table of the specification ([`slot`]), which the switch's tests compare with the P4 program. The README
-//! says what is abstracted, and why that leaves nothing out.
+//! The [`Worker`](tributary_protocol::Worker) and the [`Server`](tributary_protocol::Server) are the
+//! product's own code. Switches follow the table of the specification ([`slot`]), which the switch's tests
+//! compare with the P4 program. The README describes the abstractions, and why they do not hide faults.
 
 mod check;
 mod content;
@@ -36,10 +36,10 @@ pub enum Error {
     /// A worker refuses its operations.
     #[error("this cannot be checked: {0}")]
     Start(StartError),
-    /// The setup makes no sense.
+    /// The setup is not valid.
     #[error("this cannot be checked: it needs workers, a window that is a power of two, and an operation")]
     Setup,
-    /// There are more items than numbers for them.
+    /// The number of different items is larger than the range of their ids.
     #[error("this is too large to be checked: more than {0} different packets")]
     TooLarge(usize),
 }

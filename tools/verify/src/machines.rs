@@ -1,6 +1,7 @@
 //! The protocol's own state machines as tables: each step from each state is computed once, on a copy.
 //!
-//! States that differ only in time count as one. Time stands still within a step, and advances by `STEP` between two.
+//! States that differ only in time count as one state. The time is constant within a step, and advances by
+//! `STEP` between two steps.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
@@ -21,7 +22,7 @@ use crate::slot::Bug;
 /// The number of a machine's state.
 pub(crate) type StateId = u16;
 
-/// A time longer than any timer.
+/// The time between two steps, which is longer than any timer.
 const STEP: Duration = Duration::from_secs(100);
 
 /// An input of a worker.
@@ -33,7 +34,7 @@ pub(crate) enum WorkerInput {
         content: ContentId,
         to: Option<u8>,
     },
-    /// Time passes until the worker has requested everything that it waits for.
+    /// Time passes until the worker has requested everything for which it waits.
     Ask,
     Change,
 }
@@ -61,7 +62,7 @@ pub(crate) struct WorkerFacts {
     pub(crate) rank: u8,
     pub(crate) generation: u8,
     pub(crate) is_done: bool,
-    /// The slice that each slot waits for.
+    /// The slice for which each slot waits.
     pub(crate) dues: Vec<u8>,
 }
 
@@ -74,7 +75,7 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// A worker at the job's start, and what it sends.
+    /// Returns a worker's state at the job's start, and the packets that it sends.
     pub(crate) fn first(
         &mut self,
         setup: &Setup,
@@ -92,7 +93,7 @@ impl Workers {
             window: setup.window * wider,
             start: START,
             begun: 0,
-            // The silence timers request everything that gaps would request.
+            // The silence timers request everything that the gap timers would request.
             timers: Timers { gap: u32::MAX, asks: u32::MAX, ..Timers::default() },
         };
         let mut worker = Worker::new(config).map_err(Error::Config)?;
@@ -150,7 +151,7 @@ impl Workers {
         Ok(step)
     }
 
-    /// Takes everything that the worker has to send.
+    /// Collects everything that the worker sends, and stores the worker's new state.
     fn settle(
         &mut self,
         mut worker: Worker,
@@ -191,7 +192,7 @@ pub(crate) struct ForServer {
     pub(crate) rank: u8,
     pub(crate) retransmit: bool,
     pub(crate) child: u8,
-    /// `None` for a PROBE.
+    /// The content of a GRADIENT; `None` for a PROBE.
     pub(crate) content: Option<ContentId>,
 }
 
@@ -212,7 +213,7 @@ fn secret() -> JobSecret {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServerFacts {
     pub(crate) generation: u8,
-    /// The contributions that it has ever accepted.
+    /// All contributions that the server has ever accepted.
     pub(crate) taken: Origins,
 }
 
@@ -252,7 +253,7 @@ impl Servers {
         self.states.get(usize::from(id)).map(|(.., facts)| *facts)
     }
 
-    /// Handles an input; `None` switches the server to the next generation.
+    /// Handles an input. `None` changes the server to the next generation.
     pub(crate) fn step(
         &mut self,
         setup: &Setup,

@@ -9,7 +9,7 @@ use clap::Parser;
 use indicatif::ProgressBar;
 use tributary_verify::{Bug, Change, Progress, Row, Setup, check, everything, table};
 
-/// The interval between progress reports without a terminal.
+/// The interval between progress reports if the output is not a terminal.
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// Checks the protocol's state machines under everything that a network can do: every state, whatever

@@ -9,7 +9,7 @@ use crate::setup::Node;
 /// A packet on its way to a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Packet {
-    /// A GRADIENT, or without content a PROBE.
+    /// A GRADIENT; a PROBE if `content` is `None`.
     Up {
         to: Node,
         child: u8,
@@ -19,7 +19,7 @@ pub(crate) enum Packet {
         retransmit: bool,
         content: Option<ContentId>,
     },
-    /// A RESULT for one rank, or without rank for all.
+    /// A RESULT for the worker `rank`; for all workers if `rank` is `None`.
     Down { to: Node, generation: u8, slice: u8, rank: Option<u8>, content: ContentId },
 }
 
@@ -30,9 +30,10 @@ impl Packet {
         }
     }
 
-    /// The packet that represents this packet in a network where packets stay deliverable forever; `None`
-    /// if the packet makes no difference. Then the sender and the number of copies do not matter, nor do requests and
-    /// answers to them.
+    /// Returns the packet that represents this packet in a network where packets stay deliverable forever.
+    ///
+    /// Returns `None` if the packet makes no difference. In such a network, the sender and the number of
+    /// copies do not matter, and neither do requests and the answers to requests.
     pub(crate) fn lasting(self) -> Option<Self> {
         match self {
             Self::Up { content: None, .. } | Self::Down { rank: Some(_), .. } => None,
@@ -46,15 +47,15 @@ impl Packet {
 
 /// Number of words in a [`Net`].
 const WORDS: usize = 4;
-/// The greatest number of different packets.
+/// The largest number of different packets.
 const MOST: usize = WORDS * 64;
 
-/// A set of packets.
+/// A set of packets, with one bit for each packet id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Net([u64; WORDS]);
 
 impl Net {
-    /// Inserts a packet; returns whether it was new.
+    /// Inserts a packet. Returns true if it was not in the set.
     pub(crate) fn insert(&mut self, at: u16) -> bool {
         let Some(word) = self.0.get_mut(usize::from(at / 64)) else { return false };
         let before = *word;
@@ -100,12 +101,12 @@ impl Packets {
         Ok(id as u16)
     }
 
-    /// The RESULTs that the check has found for workers.
+    /// Returns the RESULTs for workers that the check has found.
     pub(crate) fn to_workers(&self) -> impl Iterator<Item = Packet> + '_ {
         self.all.iter().copied().filter(|packet| matches!(packet.to(), Node::Worker(_)))
     }
 
-    /// The packet with a number that [`id`](Self::id) has returned.
+    /// Returns the packet with an id that [`id`](Self::id) has returned.
     pub(crate) fn get(&self, id: u16) -> Packet {
         let nothing = Packet::Down { to: Node::Server, generation: 0, slice: 0, rank: None, content: 0 };
         self.all.get(usize::from(id)).copied().unwrap_or(nothing)

@@ -3,7 +3,7 @@
 use crate::setup::{Change, Setup};
 use crate::slot::Bug;
 
-/// Jobs of different kinds, then one for each bug.
+/// Returns jobs of different kinds, and then one job for each bug.
 pub fn everything() -> Vec<Setup> {
     let flat = Setup { window: 2, operations: vec![3], ..small() };
     let deep = Setup { spine: true, window: 1, operations: vec![2], ..flat.clone() };
@@ -22,14 +22,15 @@ pub fn everything() -> Vec<Setup> {
     setups
 }
 
-/// A small job that reveals this bug.
+/// Returns a small job that reveals this bug.
 pub fn planted(bug: Bug) -> Setup {
     let change = if bug == Bug::SharedSlots { Change::Replan } else { Change::None };
     Setup { change, bug: Some(bug), ..small() }
 }
 
-/// A job whose check takes less than a second: one worker under a leaf, two under another,
-/// three slices and one slot.
+/// Returns a job whose check takes less than a second.
+///
+/// It has one worker under a leaf, two workers under another leaf, three slices and one slot.
 pub fn small() -> Setup {
     Setup {
         leaves: vec![1, 2],

@@ -1,6 +1,6 @@
 //! Checks that a job completes when faults stop.
 //!
-//! All packets in flight are lost; from then on, all packets arrive in order.
+//! All packets in flight are lost first. All later packets arrive in order.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::machines::WorkerInput;
 use crate::network::Packet;
 use crate::world::{Parts, World};
 
-/// The limit of deliveries in one round; beyond it, packets circulate forever.
+/// The limit of deliveries in one round. If a round exceeds it, packets circulate forever.
 const TOO_MANY: usize = 100_000;
 
 /// States that are known to complete.
@@ -21,14 +21,15 @@ pub(crate) struct Recovery {
 }
 
 impl Recovery {
-    /// The number of states that were examined.
+    /// Returns the number of states that were examined.
     pub(crate) fn looked_at(&self) -> usize {
         self.complete.len()
     }
 
-    /// Returns true if the job completes from here with no packets in flight.
+    /// Returns true if the job completes from this state with no packets in flight.
     ///
-    /// Each member repeatedly requests everything that it waits for. The job does not complete if a state recurs.
+    /// Each member repeatedly requests everything for which it waits. The job does not complete if a state
+    /// recurs.
     pub(crate) fn completes(&mut self, world: &mut World, parts: &Parts) -> Result<bool, Error> {
         let (mut parts, mut path) = (parts.clone(), FxHashSet::default());
         let done = loop {

@@ -26,7 +26,7 @@ impl Row {
     }
 }
 
-/// The setup in a few words.
+/// Describes the setup in a few words.
 fn job(setup: &Setup) -> String {
     let leaves: Vec<String> = setup.leaves.iter().map(u8::to_string).collect();
     let spine = if setup.spine { " + spine" } else { "" };
@@ -40,7 +40,7 @@ fn job(setup: &Setup) -> String {
     format!("{leaves}{spine}, S={}, slices {}{change}", setup.window, sums.join(" "))
 }
 
-/// A table of checks.
+/// Formats a table of checks.
 pub fn table(rows: &[Row]) -> String {
     let mut table = Table::new();
     table.load_style(UTF8_BORDERS_ONLY);

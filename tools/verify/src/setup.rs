@@ -1,4 +1,4 @@
-//! The setup of a check: the tree, the job, and what happens to the job.
+//! The setup of a check: the tree, the job, and the change of the job's generation.
 
 use serde::Serialize;
 use tributary_protocol::{AllReduce, GradientData};
@@ -6,11 +6,11 @@ use tributary_wire::{JobId, Rank, Seq, SliceWidth};
 
 use crate::slot::Bug;
 
-/// The width of slices: as narrow as possible.
+/// The width of slices, which is the narrowest width.
 pub(crate) const WIDTH: SliceWidth = SliceWidth::NARROWEST;
-/// The first slice: its number is close to the wrap-around.
+/// The sequence number of the first slice. It is close to the wrap-around.
 pub(crate) const START: Seq = Seq(u32::MAX - 1);
-/// The job whose leftovers are in every slot. No generation has this number.
+/// The job whose leftovers are in every slot at the start. No generation has this number.
 pub(crate) const LEFTOVER: u16 = 999;
 
 /// The change of the job's generation, which can happen at any time.
@@ -25,7 +25,7 @@ pub enum Change {
     Leave,
 }
 
-/// One thing to check.
+/// The setup of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Setup {
     /// Number of workers under each leaf switch.
@@ -34,11 +34,11 @@ pub struct Setup {
     pub spine: bool,
     /// The window S, in slices.
     pub window: u32,
-    /// SUM slices of each operation; each has one MAX slice in front.
+    /// Number of SUM slices of each operation. One MAX slice precedes them.
     pub operations: Vec<usize>,
     /// The change of the job's generation.
     pub change: Change,
-    /// A bug in the model, if any.
+    /// A bug that is planted in the model, if any.
     pub bug: Option<Bug>,
 }
 
@@ -51,12 +51,12 @@ pub(crate) enum Node {
 }
 
 impl Setup {
-    /// The number of workers.
+    /// Returns the number of workers.
     pub fn workers(&self) -> u8 {
         self.leaves.iter().sum()
     }
 
-    /// The number of slices that each worker sends.
+    /// Returns the number of slices that each worker sends.
     pub fn slices(&self) -> usize {
         self.operations.iter().map(|sums| sums + 1).sum()
     }
@@ -78,18 +78,18 @@ impl Setup {
         usize::from(worker) < self.members(generation).len()
     }
 
-    /// The number of slots on one switch.
+    /// Returns the number of slots on one switch.
     pub(crate) fn slots(&self) -> usize {
         self.window as usize * usize::from(self.generations())
     }
 
-    /// The slot of a slice.
+    /// Returns the slot of a slice.
     pub(crate) fn slot(&self, generation: u8, slice: u8) -> usize {
         let base = if self.bug == Some(Bug::SharedSlots) { 0 } else { generation as usize };
         base * self.window as usize + (seq(slice).0 & (self.window - 1)) as usize
     }
 
-    /// The node above a worker, and the worker's child number there.
+    /// Returns the node above a worker, and the worker's child number at that node.
     pub(crate) fn home(&self, worker: u8) -> (Node, u8) {
         let mut first = 0;
         for (leaf, &workers) in self.leaves.iter().enumerate() {
@@ -101,7 +101,7 @@ impl Setup {
         (Node::Server, 0)
     }
 
-    /// The node above a switch, and the switch's child number there.
+    /// Returns the node above a switch, and the switch's child number at that node.
     pub(crate) fn above(&self, switch: u8) -> (Node, u8) {
         let leaves = self.leaves.len() as u8;
         match switch {
@@ -111,7 +111,7 @@ impl Setup {
         }
     }
 
-    /// The nodes directly below a node.
+    /// Returns the nodes directly below a node.
     pub(crate) fn below(&self, node: Node) -> Vec<Node> {
         let switches = (0..self.switches()).map(|switch| (Node::Switch(switch), self.above(switch).0));
         let workers = (0..self.workers()).map(|worker| (Node::Worker(worker), self.home(worker).0));
@@ -123,8 +123,9 @@ impl Setup {
         self.below(node).iter().filter(stays).count() as u8
     }
 
-    /// A worker's operations: every slice has different numbers, and no two subsets of
-    /// workers have the same sum.
+    /// Returns a worker's operations.
+    ///
+    /// Every slice has different numbers, and no two subsets of workers have the same sum.
     pub(crate) fn operations_of(&self, worker: u8) -> Vec<AllReduce> {
         let numbers = |at: usize, sums: usize| {
             let number = |slice: usize| (1 + 10 * at + slice) as i32 * 16_i32.pow(worker.into());
@@ -139,17 +140,17 @@ impl Setup {
     }
 }
 
-/// The sequence number of a slice on the wire.
+/// Returns the sequence number of a slice on the wire.
 pub(crate) fn seq(slice: u8) -> Seq {
     START.plus(slice.into())
 }
 
-/// The slice with this sequence number.
+/// Returns the slice with this sequence number.
 pub(crate) fn slice(seq: Seq) -> u8 {
     seq.distance(START) as u8
 }
 
-/// A generation's data-plane job id.
+/// Returns a generation's data-plane job id.
 pub(crate) fn job(generation: u8) -> Option<JobId> {
     JobId::new(5 + u16::from(generation))
 }

@@ -1,4 +1,4 @@
-//! A switch's slot: the table of `docs/specification.md`, section 5.2, for any type of content.
+//! A switch's slot, by the table of section 5.2 of `docs/specification.md`, for any type of content.
 
 /// A deliberate bug in the model, to show that the check notices it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, clap::ValueEnum)]
@@ -36,15 +36,15 @@ impl Bug {
 /// One slot. `C` is the content that is summed: values and the other aggregated fields.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Slot<C> {
-    /// The job whose slice it holds; 0 means no job.
+    /// The job whose slice the slot holds; 0 if the slot has no job.
     pub job: u16,
-    /// The sequence number of that slice.
+    /// The sequence number of the slice.
     pub cur: u32,
-    /// The children whose contributions are in the sum, one bit each.
+    /// The children whose contributions are in the sum, with one bit for each child.
     pub bitmap: u64,
-    /// The number of these children.
+    /// The number of children whose contributions are in the sum.
     pub count: u8,
-    /// Their sum; `None` without contributions.
+    /// The sum of the contributions; `None` without contributions.
     pub sum: Option<C>,
 }
 
@@ -57,33 +57,35 @@ impl<C> Default for Slot<C> {
 /// A contribution that arrives at a slot.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival<C> {
-    /// The packet's job.
+    /// The packet's data-plane job id.
     pub job: u16,
-    /// Its sequence number.
+    /// The packet's sequence number.
     pub seq: u32,
-    /// The number of the child that it comes from.
+    /// The number of the child that sent the packet.
     pub child: u8,
     /// The number of children that contribute to the slice.
     pub fan_in: u8,
     /// The packet's retransmit flag.
     pub retransmit: bool,
-    /// Its content.
+    /// The content of the packet.
     pub content: C,
 }
 
 /// The result of handling a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Onwards<C> {
-    /// It continues with the slice's sum.
+    /// The packet continues with the slice's sum.
     Sum(C),
-    /// It continues without values.
+    /// The packet continues without values, as a PROBE.
     Probe,
-    /// It is consumed.
+    /// The switch consumes the packet.
     Nothing,
 }
 
 impl<C: Clone> Slot<C> {
-    /// Handles a GRADIENT whose hop entry says aggregate; `window` matters for one [`Bug`] only.
+    /// Handles a GRADIENT whose hop entry says that the switch aggregates.
+    ///
+    /// `window` matters for one [`Bug`] only.
     pub fn gradient(
         &mut self,
         packet: Arrival<C>,
@@ -119,7 +121,7 @@ impl<C: Clone> Slot<C> {
         }
     }
 
-    /// Handles a RESULT whose hop entry, or table, says release.
+    /// Handles a RESULT that releases the slot, by its hop entry or by the switch's table.
     pub fn result(&mut self, job: u16, seq: u32, window: u32, bug: Option<Bug>) {
         if (self.job == job && self.cur == seq) || bug == Some(Bug::BlindRelease) {
             *self = Self { job, cur: seq.wrapping_add(window), ..Self::default() };

@@ -1,4 +1,4 @@
-//! A schedule in words.
+//! Describes a schedule in words.
 
 use crate::Error;
 use crate::event::Event;
@@ -7,7 +7,7 @@ use crate::network::{Packet, Packets};
 use crate::setup::Node;
 use crate::world::{Parts, World};
 
-/// Describes a schedule, event by event. Results that workers take at once are left out.
+/// Describes a schedule, event by event. Results that workers receive at once are left out.
 pub(crate) fn tell(
     world: &mut World,
     packets: &Packets,

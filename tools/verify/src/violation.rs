@@ -6,7 +6,7 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "property")]
 pub enum Violation {
-    /// The server has finished a slice with a wrong sum: the right one has each member's contribution once.
+    /// The server has finished a slice with a wrong sum. The right sum has each member's contribution once.
     WrongSum {
         /// The number of the slice, from 0.
         slice: u8,
@@ -20,7 +20,7 @@ pub enum Violation {
         /// The error.
         error: String,
     },
-    /// A packet has changed what a slot held for another slice or job, without a right to.
+    /// A packet has changed a slot that another slice or job holds, although it must not.
     Touched {
         /// The number of the switch, from 0.
         switch: u8,

@@ -14,7 +14,7 @@ use crate::setup::{LEFTOVER, Node, START, Setup, WIDTH, job, seq};
 use crate::slot::{Arrival, Onwards, Slot};
 use crate::violation::Violation;
 
-/// The states of all parts: workers, the server, then each switch's slots.
+/// The states of all parts, in order: the workers, the server, and each switch's slots.
 pub(crate) type Parts = Box<[StateId]>;
 
 /// The state of a worker that is no longer a member.
@@ -28,7 +28,7 @@ pub(crate) struct Effect {
     pub(crate) violation: Option<Violation>,
 }
 
-/// Everything known about the parts.
+/// All known states and steps of the parts.
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) setup: Setup,
@@ -38,13 +38,14 @@ pub(crate) struct World {
     slots: Vec<Slot<ContentId>>,
     slot_ids: FxHashMap<Slot<ContentId>, StateId>,
     effects: FxHashMap<(u16, StateId, Packet), Rc<Effect>>,
-    /// The contributions of each member to each slice of each generation: more than one only if different
-    /// runs have agreed on different bounds.
+    /// The contents that each member has contributed to each slice of each generation.
+    ///
+    /// There is more than one only if different runs have agreed on different bounds.
     given: FxHashMap<(u8, u8, u8), BTreeSet<ContentId>>,
 }
 
 impl World {
-    /// The start of the job: its parts, and the packets in flight.
+    /// Returns the start of the job: its parts, and the packets in flight.
     pub(crate) fn new(setup: &Setup) -> Result<(Self, Parts, Vec<Packet>), Error> {
         let mut world = Self {
             setup: setup.clone(),
@@ -75,7 +76,8 @@ impl World {
         let rest = world.contents.intern(Operator::Sum, totals, &vec![999; WIDTH.values()]);
         for _ in 0..setup.switches() {
             for slot in 0..setup.slots() {
-                // A later slice of the same slot, half full, or full if only one child uses the slot.
+                // The slot holds a later slice with one contribution. If only one child uses the slot, the
+                // slice is complete.
                 let cur = START.plus(setup.window + slot as u32 % setup.window).0;
                 let slot = Slot { job: LEFTOVER, cur, bitmap: 1, count: 1, sum: Some(rest) };
                 parts.push(world.slot_id(slot));
@@ -97,13 +99,13 @@ impl World {
         usize::from(self.setup.workers())
     }
 
-    /// The indices of a switch's slots.
+    /// Returns the indices of a switch's slots.
     pub(crate) fn slots_of(&self, switch: u8) -> std::ops::Range<usize> {
         let first = self.server_part() + 1 + usize::from(switch) * self.setup.slots();
         first..first + self.setup.slots()
     }
 
-    /// The index of the part that a packet is for.
+    /// Returns the index of the part that receives a packet.
     pub(crate) fn part(&self, packet: &Packet) -> usize {
         let (Packet::Up { generation, slice, .. } | Packet::Down { generation, slice, .. }) = *packet;
         match packet.to() {
@@ -113,7 +115,7 @@ impl World {
         }
     }
 
-    /// The effect of `packet` on its part in state `at`.
+    /// Returns the effect of `packet` on its part in state `at`.
     pub(crate) fn effect(&mut self, at: StateId, packet: Packet) -> Result<Rc<Effect>, Error> {
         let key = (self.part(&packet) as u16, at, packet);
         if let Some(effect) = self.effects.get(&key) {
@@ -138,7 +140,7 @@ impl World {
         self.worker_step(worker, at, input)
     }
 
-    /// A worker's step, and the packets that it sends.
+    /// Computes a worker's step, with the packets that the worker sends.
     pub(crate) fn worker_step(
         &mut self,
         worker: u8,
@@ -201,7 +203,9 @@ impl World {
         }
     }
 
-    /// `foreign`: the packet has no right to change the contents of the slot.
+    /// Returns the effect of a packet on a slot.
+    ///
+    /// If `foreign` is true, the packet must not change a slot in use.
     fn changed(
         &mut self,
         switch: u8,
@@ -215,7 +219,7 @@ impl World {
         Effect { next: self.slot_id(slot), out, violation }
     }
 
-    /// The copies of a RESULT that a node forwards.
+    /// Returns the copies of a RESULT that a node forwards.
     fn down(
         &self,
         from: Node,
@@ -278,10 +282,10 @@ impl World {
         sums.into_iter().flatten().any(|sum| self.contents.get(sum).is_some_and(|sum| sum.is_served_as(got)))
     }
 
-    /// Switches the server to the next generation and removes members that leave.
+    /// Changes the server to the next generation, and removes the members that leave.
     ///
-    /// Returns the server's answers to requests for slices that were finished before. The answers go to all members, as
-    /// if several members had sent requests.
+    /// Returns the server's answers to requests for slices that were finished before. The answers go to all
+    /// members, as if several members had sent requests.
     pub(crate) fn change_server(&mut self, parts: &mut Parts) -> Result<Vec<Packet>, Error> {
         let server = self.server_part();
         let mut answers = Vec::new();
@@ -304,13 +308,13 @@ impl World {
         Ok(answers)
     }
 
-    /// The server's generation.
+    /// Returns the server's generation.
     pub(crate) fn generation(&self, parts: &Parts) -> u8 {
         let server = parts.get(self.server_part()).and_then(|&id| self.servers.facts(id));
         server.map_or(0, |facts| facts.generation)
     }
 
-    /// Members that have not yet changed to the server's generation.
+    /// Returns the members that have not yet changed to the server's generation.
     pub(crate) fn behind(&self, parts: &Parts) -> Vec<u8> {
         let generation = self.generation(parts);
         let is_behind = |&worker: &u8| {
@@ -320,7 +324,7 @@ impl World {
         (0..self.setup.workers()).filter(is_behind).collect()
     }
 
-    /// The contributions that are held in switches or have reached the server.
+    /// Returns the contributions that switches hold or that have reached the server.
     pub(crate) fn contributions(&self, parts: &Parts) -> Origins {
         let server = parts.get(self.server_part()).and_then(|&id| self.servers.facts(id));
         let slots = parts.iter().skip(self.server_part() + 1);

@@ -1,4 +1,4 @@
-//! Small jobs, checked in seconds; `make verify` checks larger ones.
+//! Checks of small jobs, which take seconds. `make verify` checks larger jobs.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "all of it is a test")]
 
 use tributary_verify::{Bug, Change, Error, Outcome, Setup, Violation, check, planted, small};
@@ -24,7 +24,8 @@ fn nothing_that_a_network_does_makes_a_wrong_sum_or_stops_a_job() {
 
 #[test]
 fn planted_bugs_are_found_by_the_shortest_schedule() {
-    // The length of the shortest schedule; its last line says what is wrong where the job is stuck.
+    // Returns the length of the shortest schedule. If the job is stuck, the schedule's last line describes
+    // its final state.
     let found = |bug: Bug| {
         let (violation, schedule) = checked(&planted(bug)).found.unwrap_or_else(|| panic!("{bug:?}"));
         let what = match violation {

@@ -13,7 +13,7 @@ from tributary.torch.gradients import Gradients
 from tributary.torch.outbox import Bundle, OutgoingSet, by_type
 
 BUCKET = 1 << 20
-"""Bytes of gradients in a bucket. This size overlaps with computing as well as time points do."""
+"""Bytes of gradients in a bucket. With this size, sending overlaps with computing as well as with time points."""
 MAX_BUCKETS = 64
 """The largest number of buckets. A larger model has larger buckets."""
 

@@ -12,7 +12,10 @@ from tributary.job import Job
 from tributary.torch.elastic.state import Integers
 
 MAX_RANKS = 256
-"""The largest number of ranks in a roll call. So few integers are all summed over the same members."""
+"""The largest number of ranks in a roll call, which sums one integer for each rank.
+
+These integers are so few that all are summed over the same members.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class Roll:
     members: tuple[int, ...]
     """Ranks of the members that took part, ascending."""
     leader: int | None
-    """The lowest of these ranks that has the training's state."""
+    """The lowest rank of the members that have the training's state."""
     size: int
     """The number of integers in the leader's state."""
 

@@ -14,8 +14,8 @@ class Plan:
     """The steps of each epoch, and their samples.
 
     Each epoch has an order of all samples, which is cut into steps. Each step is split among the present members. So
-    each sample is processed once an epoch, in a step that does not depend on the members, and the members need no
-    messages for this.
+    each sample is processed once per epoch, in a step that does not depend on the members. The members need no
+    messages to agree on this.
 
     Args:
         samples: the number of samples.
@@ -73,7 +73,7 @@ class Plan:
 class ElasticSampler(Sampler[list[int]]):
     """A `batch_sampler` for a `DataLoader`: one rank's batches of the rest of an epoch.
 
-    It is valid until the members change: `Elastic.loader` then sets the new place.
+    It is valid until the members change. `Elastic.loader` then sets the new place.
     """
 
     def __init__(self, plan: Plan) -> None:

@@ -137,7 +137,7 @@ class Elastic:
     def loader(
         self, dataset: Dataset[Any], *, batch_size: int, shuffle: bool = True, seed: int = 0, **options: Any
     ) -> ElasticLoader:
-        """Returns this rank's batches of the rest of an epoch, in the form of a `DataLoader`.
+        """Returns an iterable over this rank's batches of the rest of an epoch, which a `DataLoader` makes.
 
         Args:
             dataset: all samples; the same on all ranks.

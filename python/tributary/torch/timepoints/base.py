@@ -69,7 +69,7 @@ class Scheduled(torch.nn.Module):
         self._lateness: deque[bool] = deque(maxlen=RECENT_SETS)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns the model and its settings: a copy by `deepcopy` or `pickle` does not take part yet."""
+        """Returns the model and its settings. Copies by `deepcopy` or `pickle` do not take part yet."""
         kept = {*torch.nn.Module().__dict__, "_settings"}
         return {name: value for name, value in self.__dict__.items() if name in kept}
 

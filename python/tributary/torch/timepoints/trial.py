@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 SLOWER = 1.02
-"""The largest time of a step with time points, relative to a step without them, at which they stay.
+"""The limit of a step's time with time points, relative to a step without them. Above it, they are dropped.
 
 `tributary-bench schedule` has the same limit for noise. If time points are clearly faster, they are dropped only if
 noise makes them slower by this factor in half of the pairs of steps.
 """
 
 WARM_UP = 2
-"""The number of first passes that do not count, one of each way. They touch new memory."""
+"""The number of first passes that do not count, one for each way. They use new memory, which takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,9 @@ class Steps:
     """Median times of a step, in seconds."""
 
     points: float
-    """With gradients at time points: `together` times the median ratio over the pairs of steps."""
+    """The time with gradients at time points: `together` times the median ratio over the pairs of steps."""
     together: float
-    """With all gradients at the end of the backward pass."""
+    """The time with all gradients at the end of the backward pass."""
 
     @property
     def keeps_points(self) -> bool:
@@ -74,5 +74,6 @@ class Trial:
         """The times of steps. They are valid after the end of the trial."""
         pairs = [(pair[True], max(1, pair[False])) for pair in self._took[WARM_UP // 2 :]]
         together = statistics.median(together for _, together in pairs) / 1e9
-        # Not the ratio of two medians: if the machine becomes slower, one could be from before and one from after that.
+        # This is not the ratio of two medians. If the machine became slower during the trial, one median could be
+        # from before that time and the other from after it.
         return Steps(together * statistics.median(points / together for points, together in pairs), together)

@@ -33,7 +33,8 @@ class TimePoints(Scheduled):
     profile again.
 
     After a profile the schedule is on trial for twice as many passes. In half of these passes, all gradients are sent
-    together at the end. If that is faster, which can happen if the processors are busy with computing, it stays so.
+    together at the end. If that is faster, all gradients are sent together from then on. This can happen if the
+    processors are busy with computing.
 
     A set that is full before its time point is sent at once, because the sum waits for the slowest rank anyway.
 
@@ -169,7 +170,7 @@ class TimePoints(Scheduled):
     def _finish(self) -> None:
         """Sends the remaining sets, with the flag, and waits for all sets."""
         last = self._sets[-1]
-        # No flag during the trial, which measures whole steps, including late sets.
+        # The flag is not raised during the trial, because the trial measures whole steps, including late sets.
         last.raise_flag(self._trial is None and self._is_late)
         for one in self._sets[self._next :]:
             self._send(one)

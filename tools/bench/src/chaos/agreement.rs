@@ -1,17 +1,17 @@
 //! Checks that all members have the same bits.
 //!
-//! A member that is cut off may have received the last slices of a round that the remaining members never get: they
-//! finish that round among themselves. The member learns that the job has continued without it, and takes over the
-//! others' state before it reduces again. So a member's sum counts only once the member has built on it.
+//! A member that is cut off may have received the last slices of a round that the remaining members never
+//! get. The remaining members then finish that round among themselves. When the cut-off member learns that
+//! the job has continued without it, it takes over their state before it reduces again. So a member's sum
+//! counts only after the member has continued from that sum.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// For how many rounds a digest is kept: at least as many as one member can be behind
-/// another, which is few.
+/// The number of rounds for which a digest is kept. One member is only a few rounds behind another.
 const REMEMBERED: u32 = 1000;
 
-/// Two ranks that went on from different sums of the same round.
+/// Two ranks that continued from different sums of the same round.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     pub(super) round: u32,
@@ -25,27 +25,32 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The digest of each round, as had by the first member that went on from it.
+/// The digest of each round, as the first member that continued from the round's sum had it.
 #[derive(Debug, Default)]
 pub(super) struct Agreement {
     rounds: BTreeMap<u32, (usize, u64)>,
-    /// Each rank's last round and its digest.
+    /// Each rank's last round, and the digest of the sum that the rank received in it.
     last: BTreeMap<usize, (u32, u64)>,
 }
 
 impl Agreement {
-    /// A rank has a sum with this digest, and so has gone on from its previous sum.
+    /// Notes that a rank has received a sum, and compares the rank's previous sum with the other ranks'.
+    ///
+    /// Only the previous sum counts, because the rank has continued from it. `digest` is the digest of the
+    /// new sum.
     pub(super) fn reduced(&mut self, rank: usize, round: u32, digest: u64) -> Option<Difference> {
         let before = self.last.insert(rank, (round, digest));
         before.and_then(|(round, digest)| self.count(rank, round, digest))
     }
 
-    /// A rank has left the job, or its process has ended: it does not go on from its last sum.
+    /// Notes that a rank has left the job, or that its process has ended.
+    ///
+    /// The rank's last sum does not count.
     pub(super) fn out(&mut self, rank: usize) {
         self.last.remove(&rank);
     }
 
-    /// Counts the last sums, too, since nothing follows them.
+    /// Compares the last sum of each rank, too, because the run is over.
     pub(super) fn end(&mut self) -> Vec<Difference> {
         let last = std::mem::take(&mut self.last);
         last.into_iter().filter_map(|(rank, (round, digest))| self.count(rank, round, digest)).collect()
@@ -63,7 +68,7 @@ impl Agreement {
 mod tests {
     use super::*;
 
-    /// The differences that these sums give: rank, round, digest.
+    /// Notes these sums (rank, round, digest) in order, and returns the differences that they show.
     fn reduced(agreement: &mut Agreement, sums: &[(usize, u32, u64)]) -> Vec<Difference> {
         sums.iter().filter_map(|&(rank, round, digest)| agreement.reduced(rank, round, digest)).collect()
     }

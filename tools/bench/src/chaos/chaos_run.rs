@@ -23,15 +23,15 @@ use super::targets::{Kind, LabPart, Target};
 use super::timeline::Timeline;
 use tributary::lab::{Record, job, operations};
 
-/// A repair that takes time.
+/// The future of a repair that takes time.
 type Repairing<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
 /// A member that should make progress and makes none for longer than this is stuck.
 pub(super) const STUCK: Duration = Duration::from_secs(10);
-/// Time that all members may take until their first sum, even on a slow machine; a daemon that starts
-/// again, until it is ready.
+/// Time limit until all members have their first sum, even on a slow machine.
+/// It is also the time limit for a daemon to restart.
 const START_PATIENCE: Duration = Duration::from_secs(60);
-/// The interval of checks that the job is still alive while members are out of it.
+/// The interval at which the runner checks that the job is still alive while members are out of it.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two checks for foreign datagrams after a blow.
 const FOREIGN_INTERVAL: Duration = Duration::from_millis(20);
@@ -39,7 +39,7 @@ const FOREIGN_INTERVAL: Duration = Duration::from_millis(20);
 const START_INTERVAL: Duration = Duration::from_millis(500);
 /// Time that stuck members may take to rejoin after their processes were restarted.
 const RESTART_PATIENCE: Duration = Duration::from_secs(30);
-/// The most training processes that may end by themselves; none should.
+/// The number of training processes that ended by themselves at which the run stops. None should end.
 const MOST_ENDED: u32 = 100;
 
 /// A running chaos run.
@@ -57,20 +57,20 @@ pub(super) struct ChaosRun<'a> {
     /// The kinds of the targets that are being hit.
     kinds: Vec<Kind>,
     report: Report,
-    /// Other traffic than the job's; `None` without `--foreign`.
+    /// Traffic that does not belong to the job; `None` without `--foreign`.
     foreign: Option<Foreign>,
     progress: Progress,
-    /// End at the first failure.
+    /// If true, the run ends at the first failure.
     stop_at_failure: bool,
 }
 
 /// The outcome of a blow.
 struct Outcome {
-    /// When the first thing was hit.
+    /// The time at which the first target was hit.
     began: Moment,
-    /// When the last target was repaired.
+    /// The time at which the last target was repaired.
     repaired: Moment,
-    /// When all members were in again, or the wait for them ended.
+    /// The time at which all members were in the job again, or the wait for them ended.
     over: Moment,
     fate: Fate,
 }
@@ -78,16 +78,16 @@ struct Outcome {
 /// The state of the job after a blow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// All members are in again.
+    /// All members are in the job again.
     Well,
-    /// Some members are not in again, and the job is alive.
+    /// Some members are still out of the job, and the job is alive.
     Stuck,
     /// The job is over.
     Lost,
 }
 
 impl<'a> ChaosRun<'a> {
-    /// Nothing is started yet.
+    /// Creates a run that has started no process yet.
     pub(super) fn new(
         lab: &'a Lab,
         record: &'a Record,
@@ -154,7 +154,7 @@ impl<'a> ChaosRun<'a> {
         Ok(())
     }
 
-    /// One blow, until all members are in again.
+    /// Runs one blow: hits and repairs its targets, then waits until all members are in the job again.
     async fn strike(&mut self, blow: &Blow) -> Result<()> {
         self.kinds = blow.disturbances.iter().map(|disturbance| disturbance.target.kind).collect();
         let (began, repaired) = self.hit(&blow.disturbances).await?;
@@ -181,7 +181,7 @@ impl<'a> ChaosRun<'a> {
         let hits = disturbances.iter().map(|hit| (start + hit.at, hit, true));
         let repairs = disturbances.iter().map(|hit| (start + hit.at + hit.outage, hit, false));
         let mut due: Vec<_> = hits.chain(repairs).collect();
-        // The next one is the last element.
+        // Sorted in descending order of time, so that the next entry is the last element.
         due.sort_by_key(|(at, ..)| std::cmp::Reverse(*at));
         let began = Moment::now();
         let mut repairing = FuturesUnordered::new();
@@ -217,7 +217,8 @@ impl<'a> ChaosRun<'a> {
         Ok(())
     }
 
-    /// Repairs a target; a repair that takes time is returned for the caller to await.
+    /// Repairs a target.
+    /// If the repair takes time, returns a future that the caller must await.
     fn repair(&mut self, target: &Target) -> Result<Option<Repairing<'a>>> {
         match &target.part {
             LabPart::Daemon { station, .. } => {
@@ -251,7 +252,7 @@ impl<'a> ChaosRun<'a> {
         Ok(true)
     }
 
-    /// Waits until a datagram of every foreign flow has come after `since`.
+    /// Waits until a datagram of every foreign flow has arrived after `since`.
     async fn await_foreign(&mut self, since: Moment) -> Result<()> {
         let deadline = Instant::now() + STUCK;
         let mut looks = interval(FOREIGN_INTERVAL);
@@ -275,7 +276,7 @@ impl<'a> ChaosRun<'a> {
         Ok(())
     }
 
-    /// Brings the report's counts of foreign datagrams up to date.
+    /// Updates the report's counts of foreign datagrams.
     fn count_foreign(&mut self) {
         if let (Some(foreign), Some(statistics)) = (&self.foreign, &mut self.report.foreign) {
             *statistics = ForeignStatistics { stuck: statistics.stuck, ..foreign.statistics() };
@@ -337,17 +338,17 @@ impl<'a> ChaosRun<'a> {
         self.report.count(&self.kinds, |statistics| statistics.wrong += 1);
     }
 
-    /// Returns true if the job is over; `false` if the controller does not answer.
+    /// Returns true if the job is over. Returns false if the controller does not answer.
     fn is_lost(&self) -> bool {
         matches!(job::is_alive(self.lab, self.record), Ok(false))
     }
 
-    /// Counts the effects of a blow.
+    /// Adds the effects of a blow to the report.
     fn judge(&mut self, blow: &Blow, outcome: &Outcome) {
         let Outcome { began, repaired, over, fate } = *outcome;
         let away: Vec<_> = blow.disturbances.iter().map(|disturbance| &disturbance.target).collect();
         let gap = |rank: &usize| self.timeline.longest_gap(*rank, began, over);
-        // The job has gone on in the part whose members paused least.
+        // The job has continued in the part of the network whose members paused least.
         let parts = reach::spared(self.topology, &away).into_iter();
         let paused = parts.map(|part| (part.iter().map(gap).max().unwrap_or_default(), part)).min();
         let (pause, spared) = paused.map_or((None, BTreeSet::new()), |(pause, part)| (Some(pause), part));
@@ -381,7 +382,7 @@ impl<'a> ChaosRun<'a> {
         self.progress.done(blow, pause, back.iter().max().copied(), lost > 0, &stuck);
     }
 
-    /// Restarts the processes of stuck members, and the job if that does not help.
+    /// Restarts the processes of stuck members. If the members stay stuck, creates the job again.
     async fn restart(&mut self, since: Moment) -> Result<()> {
         for rank in self.timeline.not_back(since) {
             self.agreement.out(rank);
@@ -421,7 +422,9 @@ impl<'a> ChaosRun<'a> {
     }
 }
 
-/// Starts a daemon again, repeatedly if it cannot start yet because something that it needs is away.
+/// Starts a daemon again.
+///
+/// Retries while the daemon cannot start because something that it needs is down.
 async fn start_again(lab: &Lab, station: String) -> Result<()> {
     let mut problem = None;
     let tries = async {

@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "event")]
 pub(super) enum Event {
-    /// It has a part in the job.
+    /// The member has joined the job.
     Joined,
     /// An all-reduce is done, and its sum passed the check.
     Reduced(Reduced),
     /// An all-reduce is done, and its sum is wrong.
     Wrong {
-        /// The number of the all-reduce.
+        /// The number of all-reduces before this one.
         round: u32,
         /// The error in the sum.
         problem: String,
     },
-    /// It has no part in the job now, and tries to rejoin.
+    /// The member is out of the job now, and tries to rejoin.
     Out {
-        /// Why.
+        /// The reason why the member is out.
         reason: String,
     },
 }
@@ -30,11 +30,11 @@ pub(super) enum Event {
 /// An all-reduce whose sum a member has received.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Reduced {
-    /// The number of all-reduces before it.
+    /// The number of all-reduces before this one.
     pub(super) round: u32,
-    /// When it was done.
+    /// The time at which the all-reduce was complete.
     pub(super) at: Moment,
-    /// Digest of the sum, its contributors, and the state after this round: the same on every member.
+    /// Digest of the sum, its contributors, and the state after this round. It is the same on every member.
     pub(super) digest: u64,
     /// The least number of contributors to any part of the sum.
     pub(super) contributors: u32,
@@ -46,15 +46,15 @@ pub(super) struct Reduced {
 pub(super) struct Moment(u64);
 
 impl Moment {
-    /// The current time.
+    /// Returns the current time.
     pub(super) fn now() -> Self {
         let now = clock_gettime(ClockId::Monotonic);
-        // Time since the machine's start: never negative.
+        // The clock counts from the machine's start, so the time is never negative.
         let since_start = Duration::try_from(now).unwrap_or_default();
         Self(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// The time from `earlier` to this; zero if `earlier` is later.
+    /// Returns the time from `earlier` to this moment; zero if `earlier` is later.
     pub(super) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

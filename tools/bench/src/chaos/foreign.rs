@@ -1,6 +1,7 @@
 //! Ordinary UDP traffic between the hosts of a lab.
-//! Each datagram contains its length and a checksum, since switches that split and join datagrams make new UDP
-//! checksums, which would hide damage.
+//!
+//! Each datagram contains its length and a checksum. Switches that split and join datagrams compute new UDP
+//! checksums, so a UDP checksum would not show damage.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -20,9 +21,9 @@ use tributary_topology::Topology;
 
 use super::event::Moment;
 
-/// The lengths of datagrams by turns, in bytes.
+/// The lengths of the datagrams in bytes; each flow uses them in turn.
 const LENGTHS: [u16; 4] = [1_000, 600, 800, 450];
-/// Datagrams that a host sends by one call.
+/// Number of datagrams that a host sends with one call.
 const AT_ONCE: usize = 5;
 /// The time between two calls.
 const PERIOD: Duration = Duration::from_millis(5);
@@ -33,7 +34,7 @@ const LONGEST: usize = 65_535;
 #[derive(Debug)]
 pub(super) struct Foreign {
     flows: Vec<Arc<Flow>>,
-    /// Dropping them ends the traffic.
+    /// The tasks that send and receive. The traffic ends when they are dropped.
     _tasks: JoinSet<()>,
 }
 
@@ -44,7 +45,7 @@ struct Flow {
     sent: AtomicU64,
     received: AtomicU64,
     damaged: AtomicU64,
-    /// When the last datagram came.
+    /// The time at which the last datagram arrived.
     last: Mutex<Moment>,
 }
 
@@ -57,7 +58,7 @@ pub(super) struct ForeignStatistics {
     pub(super) received: u64,
     /// Received datagrams of the wrong length or content.
     pub(super) damaged: u64,
-    /// Flows of which no datagram came within 10 s after everything was repaired, summed over all blows.
+    /// Flows without a datagram in the 10 s after everything was repaired, summed over all blows.
     pub(super) stuck: u64,
 }
 
@@ -86,13 +87,13 @@ impl Foreign {
         Ok(Self { flows, _tasks: tasks })
     }
 
-    /// The flows of which no datagram has come since a moment.
+    /// Returns the flows of which no datagram has arrived since `moment`.
     pub(super) fn silent_since(&self, moment: Moment) -> Vec<&str> {
         let silent = self.flows.iter().filter(|flow| flow.last() <= moment);
         silent.map(|flow| flow.name.as_str()).collect()
     }
 
-    /// The present counts, except for `stuck`.
+    /// Returns the present counts, except for `stuck`.
     pub(super) fn statistics(&self) -> ForeignStatistics {
         let sum = |count: fn(&Flow) -> &AtomicU64| {
             self.flows.iter().map(|flow| count(flow).load(Ordering::Relaxed)).sum()
@@ -119,7 +120,7 @@ fn open(lab: &Lab, station: &str, ip: Ipv4Addr) -> Result<Arc<tokio::net::UdpSoc
     Ok(Arc::new(tokio::net::UdpSocket::from_std(socket)?))
 }
 
-/// Sends without end. While the host's interface is down, the host cannot send.
+/// Sends datagrams forever. While the host's interface is down, the sends fail.
 async fn send(socket: Arc<tokio::net::UdpSocket>, to: SocketAddr, flow: Arc<Flow>, seed: u64) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut ticks = interval(PERIOD);
@@ -136,7 +137,7 @@ async fn send(socket: Arc<tokio::net::UdpSocket>, to: SocketAddr, flow: Arc<Flow
 async fn receive(socket: Arc<tokio::net::UdpSocket>, flow: Arc<Flow>) {
     let mut datagram = vec![0; LONGEST];
     loop {
-        // An error is one of sending, such as an ICMP message that has come.
+        // An error here concerns an earlier send: for example, an ICMP message has arrived.
         let Ok(length) = socket.recv(&mut datagram).await else { continue };
         flow.received.fetch_add(1, Ordering::Relaxed);
         *flow.last.lock() = Moment::now();

@@ -30,7 +30,7 @@ pub(super) struct Members<'a> {
 #[derive(Debug)]
 struct Process {
     child: Child,
-    /// Distinguishes the process from earlier ones of the same rank.
+    /// The number of the start. It distinguishes the process from earlier processes of the same rank.
     number: u64,
 }
 
@@ -51,14 +51,14 @@ pub(super) enum ReportKind {
 }
 
 impl<'a> Members<'a> {
-    /// Starts no process yet.
+    /// Creates the list of members without starting a process.
     pub(super) fn new(lab: &'a Lab, record: &'a Record, size: u64) -> Self {
         let (sender, receiver) = unbounded_channel();
         let processes = record.workers.iter().map(|_| None).collect();
         Self { lab, record, size, processes, started: 0, sender, receiver }
     }
 
-    /// The number of ranks.
+    /// Returns the number of ranks.
     pub(super) fn ranks(&self) -> usize {
         self.processes.len()
     }
@@ -68,7 +68,7 @@ impl<'a> Members<'a> {
         (0..self.ranks()).try_for_each(|rank| self.start(rank))
     }
 
-    /// Starts the process of a rank; a running one is killed.
+    /// Starts the process of a rank. If one is running, it is killed.
     pub(super) fn start(&mut self, rank: usize) -> Result<()> {
         let worker = self.record.workers.get(rank).context("there is no such rank")?;
         let host = &worker.host;
@@ -96,7 +96,7 @@ impl<'a> Members<'a> {
         Ok(())
     }
 
-    /// Kills the process of a rank (SIGKILL); it stays away until it is started.
+    /// Kills the process of a rank with SIGKILL. The runner must start it again.
     pub(super) async fn kill(&mut self, rank: usize) -> Result<()> {
         if let Some(mut process) = self.processes.get_mut(rank).and_then(Option::take) {
             process.child.kill().await.context("cannot kill a training process")?;
@@ -104,14 +104,15 @@ impl<'a> Members<'a> {
         Ok(())
     }
 
-    /// The next report about any process.
+    /// Returns the next report about any process.
     pub(super) async fn next(&mut self) -> ProcessReport {
         loop {
-            // There is always a sender: `self` has one.
+            // `recv` never returns `None`, because `self` holds a sender.
             let Some(report) = self.receiver.recv().await else { return std::future::pending().await };
             let current = self.processes.get(report.rank).and_then(Option::as_ref);
             let is_news = current.is_some_and(|process| process.number == report.number);
-            // The end of a process that was killed or replaced is expected; the events before it still count.
+            // The end of a process that was killed or replaced is expected, but the events before it still
+            // count.
             if is_news || matches!(report.kind, ReportKind::Event(_)) {
                 return report;
             }
@@ -119,7 +120,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// Forwards what a process reports.
+/// Forwards the reports of one process to the runner.
 struct Speaker {
     rank: usize,
     number: u64,
@@ -130,7 +131,7 @@ impl Speaker {
     async fn forward(self, stdout: ChildStdout) {
         let mut lines = BufReader::new(stdout).lines();
         while let Ok(Some(line)) = lines.next_line().await {
-            // The last line of a killed process can be half a line.
+            // The last line of a killed process can be incomplete.
             if let Ok(event) = serde_json::from_str(&line) {
                 self.say(ReportKind::Event(event));
             }

@@ -1,5 +1,4 @@
-//! `tributary-bench chaos`: breaks every kind of thing in a fabric, at random, while a
-//! training runs on it.
+//! `tributary-bench chaos`: breaks parts of a fabric, of every kind and at random, during a training.
 
 mod agreement;
 mod chaos_run;
@@ -34,11 +33,13 @@ pub(crate) use worker::{WorkerArgs, run as run_worker};
 use tributary::lab::{FabricArgs, PagePlace, interrupted, up_with_page};
 use tributary::{Stop, WrongUse};
 
-/// Size of the largest slices, in bytes: tensors consist of whole slices, so that each slice
-/// identifies its contributors.
+/// Size of the largest slices, in bytes.
+///
+/// Tensors consist of whole slices, so that each slice shows its contributors.
 const LARGEST_SLICE: u64 = 2048 * size_of::<f32>() as u64;
-/// The longest outage that may be asked for, in seconds: a member may be stuck for that long
-/// before it is noticed.
+/// The longest outage that a user may request, in seconds.
+///
+/// A member that is stuck is noticed only after the outage.
 const LONGEST_OUTAGE: f64 = 60.0;
 
 /// A run of disturbances.
@@ -114,7 +115,7 @@ fn size(text: &str) -> Result<ByteSize, String> {
 }
 
 /// Makes the lab, runs the disturbances, and prints the results.
-/// `page`: where to show the controller's page meanwhile.
+/// `page` is where this program serves the controller's page during the run.
 ///
 /// # Errors
 /// Wrong use, a lab that cannot be made, or a failure: a wrong sum, a lost job, a stuck member.
@@ -184,7 +185,7 @@ fn check_workers(topology: &Topology) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// One of the topologies that the repository ships.
+    /// Returns one of the topologies that the repository ships.
     pub(crate) fn shipped(topology: &str) -> Topology {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../topologies");
         Topology::load(folder.join(topology).with_extension("toml")).unwrap()

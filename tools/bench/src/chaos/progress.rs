@@ -8,13 +8,13 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::schedule::{Blow, Disturbance};
 
-/// A bar where there is a terminal, and a line for each blow.
+/// A progress bar if standard error is a terminal, and a line for each blow.
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
-    /// Show only failures.
+    /// If true, only failures are shown.
     quiet: bool,
-    /// Why each rank was last out of the job.
+    /// The reason why each rank was last out of the job.
     reasons: BTreeMap<usize, String>,
 }
 
@@ -22,23 +22,23 @@ impl Progress {
     pub(super) fn new(kills: usize, quiet: bool) -> Self {
         let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(kills as u64) };
         let style = ProgressStyle::with_template("{bar:40} {pos}/{len}  {msg}");
-        // The template is a constant; were it wrong, the default style would do.
+        // The template is a constant that parses. If it did not, the default style would be used.
         let bar = style.map_or(bar.clone(), |style| bar.with_style(style));
         Self { bar, quiet, reasons: BTreeMap::new() }
     }
 
-    /// Shows that something has begun which takes a while.
+    /// Shows that a step that takes time has begun.
     pub(super) fn message(&self, message: &'static str) {
         self.bar.set_message(message);
     }
 
-    /// Shows that something is hit.
+    /// Shows that a target is hit.
     pub(super) fn hit(&self, disturbance: &Disturbance) {
         self.bar.set_message(words(disturbance));
         self.bar.inc(1);
     }
 
-    /// Notes that a member is out of the job, and why.
+    /// Notes that a member is out of the job, and the reason.
     pub(super) fn out(&mut self, rank: usize, reason: &str) {
         self.reasons.insert(rank, reason.to_owned());
     }

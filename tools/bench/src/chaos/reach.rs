@@ -7,11 +7,14 @@ use tributary_topology::{NodeKey, Topology};
 
 use super::targets::{Kind, LabPart, Target};
 
-/// The sets of members that may continue while all of `away` is away. `away` is in the order of the
-/// hits. Each set has the ranks of one part of the network in which the job may continue.
+/// Returns the sets of members that may continue while all of the targets `away` are down.
 ///
-/// The job continues in the part with the most members; among several largest parts it may be any. Later hits find it
-/// there: members that were cut off before come back when they can reach those that have gone on, and not sooner.
+/// `away` is in the order of the hits. Each set has the ranks of one part of the network in which the job may
+/// continue.
+///
+/// The job continues in the part with the most members. If several parts are largest, it may continue in any
+/// of them. Each later hit then finds the job in that part. Members that were cut off before return only when
+/// they can reach the members with which the job continued.
 pub(super) fn spared(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usize>> {
     let parts = parts(topology, away);
     let mut spared = largest(parts.clone());
@@ -31,8 +34,9 @@ fn largest(mut parts: Vec<BTreeSet<usize>>) -> Vec<BTreeSet<usize>> {
     parts
 }
 
-/// The parts of the network in which the job could go on, by their ranks: each has a member, and
-/// another host whose daemon runs, since one host serves and another trains.
+/// Returns the parts of the network in which the job could continue, each as a set of ranks.
+///
+/// Each part has a member and another host whose daemon runs, because one host serves and another trains.
 fn parts(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usize>> {
     let down = |kinds: &[Kind]| -> Vec<NodeKey> {
         let of_kind = away.iter().filter(|target| kinds.contains(&target.kind));
@@ -71,7 +75,7 @@ fn parts(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usize>> {
 }
 
 impl Target {
-    /// The node of the daemon; `None` for processes, links and interfaces.
+    /// Returns the node of the daemon; `None` for processes, links and interfaces.
     fn node(&self) -> Option<NodeKey> {
         match &self.part {
             LabPart::Daemon { node, .. } => *node,
@@ -86,7 +90,7 @@ mod tests {
     use crate::chaos::targets;
     use crate::chaos::tests::shipped;
 
-    /// The members that go on while the named targets are away.
+    /// Returns the sets of members that may continue while the named targets are down.
     fn going_on(topology: &str, away: &[&str]) -> Vec<Vec<usize>> {
         let topology = shipped(topology);
         let all = targets::all(&topology);

@@ -13,7 +13,7 @@ use tributary_cli::output;
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
     pub(super) topology: String,
-    /// The kind of switch.
+    /// The kind of switch in the lab.
     pub(super) switch: String,
     pub(super) seed: u64,
     /// Duration of the run, including making and removing the lab.
@@ -24,7 +24,7 @@ pub(super) struct Report {
     pub(super) all: Statistics,
     /// Ordinary datagrams between the hosts; `None` if there were none.
     pub(super) foreign: Option<ForeignStatistics>,
-    /// Times between consecutive sums while nothing is hit.
+    /// Times between consecutive sums while no target is hit.
     pub(super) calm_s: Spread,
     pub(super) by_kind: BTreeMap<Kind, Statistics>,
 }
@@ -34,14 +34,14 @@ pub(super) struct Report {
 pub(super) struct Statistics {
     /// The number of disturbances.
     pub(super) kills: u64,
-    /// Sums that were wrong, or differed between members.
+    /// Number of sums that were wrong, or that differed between members.
     pub(super) wrong: u64,
     pub(super) lost_jobs: u64,
     /// Members that made no progress for too long.
     pub(super) stuck: u64,
-    /// Pauses of members that were not hit.
+    /// Pauses of members that were not hit, in seconds.
     pub(super) pauses_s: Spread,
-    /// Pauses where the controller was away at the same time.
+    /// The pauses during which the controller may have been down.
     pub(super) unattended_s: Spread,
     /// The time from the repair until members that were hit were back in the job.
     pub(super) back_s: Spread,
@@ -87,7 +87,7 @@ impl Report {
         kinds.iter().for_each(|kind| change(self.by_kind.entry(*kind).or_default()));
     }
 
-    /// The failures in words; `None` if there are none.
+    /// Describes the failures; returns `None` if there are none.
     pub(super) fn failure(&self) -> Option<String> {
         let Statistics { wrong, lost_jobs, stuck, .. } = self.all;
         let foreign = self.foreign.unwrap_or_default();
@@ -104,7 +104,7 @@ impl Report {
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// For people.
+    /// Formats the report for people.
     pub(super) fn text(&self) -> String {
         let header =
             ["what was hit", "times", "wrong", "lost jobs", "stuck", "pause: median", "99 %", "longest"];

@@ -1,4 +1,4 @@
-//! The schedule of disturbances, which follows from a seed.
+//! The schedule of disturbances, which is computed from a seed.
 
 use std::time::Duration;
 
@@ -8,25 +8,25 @@ use rand_chacha::ChaCha8Rng;
 
 use super::targets::{Kind, Target};
 
-/// Probability that a second thing is hit while the first is still away.
+/// Probability that a second target is hit while the first one is still down.
 const TWO_AT_ONCE: f64 = 0.25;
-/// Shortest and longest calm before a blow, in seconds, in which all members are in the job.
+/// Shortest and longest time before a blow, in seconds, in which all members are in the job.
 const CALM: (f64, f64) = (0.2, 0.8);
 
-/// One thing that is hit.
+/// A target that is hit, with the time of the hit and the duration of the outage.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Disturbance {
     pub(super) target: Target,
-    /// When, from the start of the blow.
+    /// Time from the start of the blow to the hit.
     pub(super) at: Duration,
-    /// Time for which the target stays away.
+    /// Time for which the target is down.
     pub(super) outage: Duration,
 }
 
-/// Disturbances that are hit together: one, or two with overlapping outages.
+/// Disturbances that belong together: one, or two with overlapping outages.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Blow {
-    /// The calm before the blow.
+    /// Time before the blow in which no target is hit.
     pub(super) calm: Duration,
     pub(super) disturbances: Vec<Disturbance>,
 }
@@ -34,7 +34,7 @@ pub(super) struct Blow {
 impl Blow {
     /// Returns true if another target is hit while the controller may be down.
     ///
-    /// Then for a time nothing can react to the disturbance.
+    /// The controller then cannot react to the disturbance until it is up again.
     pub(super) fn is_unattended(&self) -> bool {
         let is_controller = |hit: &Disturbance| hit.target.kind == Kind::Controller;
         self.disturbances.len() > 1 && self.disturbances.iter().any(is_controller)
@@ -55,9 +55,10 @@ impl Outages {
     }
 }
 
-/// Returns blows with `kills` disturbances in total; an empty list without targets.
-/// The kinds take turns in random order, so that few disturbances suffice to hit all of them. Within a kind all targets
-/// are equally likely.
+/// Returns blows with `kills` disturbances in total; an empty list if `targets` is empty.
+///
+/// The kinds take turns in random order, so that few disturbances suffice to hit all of them. Within a kind
+/// all targets are equally likely.
 pub(super) fn schedule(targets: &[Target], outages: Outages, seed: u64, kills: usize) -> Vec<Blow> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut draw = Draw { targets, deck: Vec::new() };
@@ -82,7 +83,7 @@ pub(super) fn schedule(targets: &[Target], outages: Outages, seed: u64, kills: u
 /// Draws random targets.
 struct Draw<'a> {
     targets: &'a [Target],
-    /// The kinds left in this turn; when it is empty a new turn begins.
+    /// The kinds that are left in this turn. When the list is empty, a new turn begins.
     deck: Vec<Kind>,
 }
 
@@ -128,7 +129,7 @@ mod tests {
         assert_eq!(all.len(), 200);
         let mut by_kind = BTreeMap::new();
         all.iter().for_each(|disturbance| *by_kind.entry(disturbance.target.kind).or_insert(0) += 1);
-        // The kinds take turns, but a target drawn twice for one blow is hit once.
+        // The kinds take turns, but a target that is drawn twice for one blow is hit only once.
         assert_eq!(by_kind.len(), 9);
         assert!(by_kind.values().all(|hit| (18..=28).contains(hit)), "{by_kind:?}");
         let double: Vec<_> = blows.iter().filter(|blow| blow.disturbances.len() == 2).collect();

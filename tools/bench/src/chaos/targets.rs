@@ -1,4 +1,4 @@
-//! The targets in a lab.
+//! The parts of a lab that a chaos run can hit.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -58,7 +58,7 @@ pub(super) struct Target {
 /// The part of the lab that is hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LabPart {
-    /// The daemon at a node; the controller's has no node.
+    /// The daemon at a node. `node` is `None` for the controller, which runs at no node of the topology.
     Daemon { station: String, node: Option<NodeKey> },
     /// The training process of a rank.
     Process { rank: usize, host: String },
@@ -82,7 +82,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// All targets of a lab with this topology.
+/// Returns all targets of a lab with this topology.
 pub(super) fn all(topology: &Topology) -> Vec<Target> {
     let daemon = |kind, node: NodeKey| Target {
         kind,
@@ -120,7 +120,7 @@ pub(super) fn all(topology: &Topology) -> Vec<Target> {
     targets
 }
 
-/// The number of links from each node to the nearest worker.
+/// Returns the number of links from each node to the nearest worker.
 fn levels(topology: &Topology) -> Vec<Option<u32>> {
     let mut levels = vec![None; topology.nodes().count()];
     let mut next: VecDeque<_> = topology.workers().into_iter().map(|worker| (worker, 0)).collect();
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
     use crate::chaos::tests::shipped;
 
-    /// The names of the switches of a kind.
+    /// Returns the names of the switches of a kind.
     fn switches(topology: &str, kind: Kind) -> Vec<String> {
         let targets = all(&shipped(topology));
         let name = |target: Target| match target.part {

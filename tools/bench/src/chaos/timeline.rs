@@ -1,4 +1,4 @@
-//! When each member received the sum of each all-reduce, and the gaps in between.
+//! The times at which each member received the sum of each all-reduce, and the gaps in between.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ struct Completed {
     full: bool,
 }
 
-/// The all-reduces since the last [`restart`](Timeline::restart), and the last one before it.
+/// The all-reduces since the last [`restart`](Timeline::restart), and the last one before the restart.
 #[derive(Debug)]
 pub(super) struct Timeline {
     /// For each rank, its sums ordered by time.
@@ -20,19 +20,19 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    /// An empty timeline for this number of ranks.
+    /// Makes an empty timeline for this number of ranks.
     pub(super) fn new(ranks: usize) -> Self {
         Self { ranks: vec![Vec::new(); ranks] }
     }
 
-    /// Notes that a rank has received a sum, and whether it is over all members.
+    /// Notes that a rank has received a sum. `full` is true if all members contributed to the sum.
     pub(super) fn note(&mut self, rank: usize, at: Moment, full: bool) {
         if let Some(completed) = self.ranks.get_mut(rank) {
             completed.push(Completed { at, full });
         }
     }
 
-    /// Forgets all but the last sum of each rank.
+    /// Removes all sums except the last one of each rank.
     pub(super) fn restart(&mut self) {
         for completed in &mut self.ranks {
             let last = completed.last().copied();
@@ -40,13 +40,15 @@ impl Timeline {
         }
     }
 
-    /// All gaps between two consecutive sums of a rank.
+    /// Returns all gaps between two consecutive sums of a rank.
     pub(super) fn gaps(&self) -> impl Iterator<Item = Duration> {
         self.ranks.iter().flat_map(|completed| completed.windows(2)).map(|pair| pair[1].at.since(pair[0].at))
     }
 
-    /// The rank's longest gap between two consecutive sums among those that ended after `from` and began
-    /// before `until`. A gap that is still open lasts until `until`; a rank that never had a sum has one open gap.
+    /// Returns the rank's longest gap between two consecutive sums.
+    ///
+    /// Only gaps that ended after `from` and began before `until` count. A gap that is still open lasts until
+    /// `until`. A rank that never had a sum has one open gap.
     pub(super) fn longest_gap(&self, rank: usize, from: Moment, until: Moment) -> Duration {
         let all = self.ranks.get(rank).map_or(&[][..], Vec::as_slice);
         let moments: Vec<_> = all.iter().map(|completed| completed.at).collect();
@@ -58,13 +60,14 @@ impl Timeline {
         within.map(|(begin, end)| end.since(begin)).max().unwrap_or_default()
     }
 
-    /// When the rank received its first sum after a moment; with `full`, its first sum over all members.
+    /// Returns the time at which the rank received its first sum after `moment`.
+    /// With `full`, only sums over all members count.
     pub(super) fn first_after(&self, rank: usize, moment: Moment, full: bool) -> Option<Moment> {
         let mut later = self.ranks.get(rank)?.iter().filter(|completed| completed.at > moment);
         later.find(|completed| completed.full || !full).map(|completed| completed.at)
     }
 
-    /// The ranks without a sum over all members after a moment.
+    /// Returns the ranks that received no sum over all members after `moment`.
     pub(super) fn not_back(&self, moment: Moment) -> Vec<usize> {
         (0..self.ranks.len()).filter(|rank| self.first_after(*rank, moment, true).is_none()).collect()
     }
@@ -77,7 +80,7 @@ mod tests {
     const AT: fn(u64) -> Moment = Moment::of_millis;
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
-    /// A timeline in which rank 0 received sums at these times, in milliseconds.
+    /// Makes a timeline in which rank 0 received sums at these times, in milliseconds.
     fn timeline(at: &[u64]) -> Timeline {
         let mut timeline = Timeline::new(2);
         at.iter().for_each(|at| timeline.note(0, AT(*at), true));

@@ -4,14 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A way to reduce.
+/// An implementation of the all-reduce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contender {
     /// This project's fabric: switches aggregate.
     Ours,
-    /// This project's fabric where only switches that workers are linked to aggregate, as
-    /// in a single-hop system.
+    /// This project's fabric where only switches next to workers aggregate, as in a single-hop system.
     Leaf,
     /// PyTorch's gloo, as `torch.distributed` uses it by default.
     Gloo,
@@ -30,7 +29,7 @@ impl Contender {
     pub const ALL: [Self; 6] =
         [Self::Ours, Self::Leaf, Self::Gloo, Self::OpenMpi, Self::OpenMpiRing, Self::Server];
 
-    /// Its name on the command line and in JSON.
+    /// Returns the contender's name on the command line and in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
@@ -42,12 +41,12 @@ impl Contender {
         }
     }
 
-    /// The contender with that name.
+    /// Returns the contender with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|contender| contender.name() == name)
     }
 
-    /// Its name for people.
+    /// Returns the contender's name for people.
     pub fn title(self) -> &'static str {
         match self {
             Self::Ours => "Tributary",
@@ -81,7 +80,7 @@ impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.contender.title())?;
         if self.loss > 0.0 {
-            // Rounded: 0.1 % is not a binary fraction.
+            // Rounded, because 0.1 % has no exact binary fraction.
             write!(f, ", {} % loss", (self.loss * 1e6).round() / 1e4)?;
         }
         Ok(())

@@ -13,8 +13,9 @@ const BYTES: u64 = 8 << 20;
 const MBIT: u64 = 1_000_000;
 /// The most time of our all-reduce relative to all-reduces by hosts alone, by the links' MTU and rate.
 ///
-/// A ring takes at least 1.75 times the tensor's time on the link, ours 1 time plus headers. At 1 Gbit/s the limit is not
-/// the links but the processors, which all nodes share.
+/// A ring takes at least 1.75 times the time that the tensor takes on one link; our all-reduce takes this
+/// time once, plus headers. At 1 Gbit/s the processors, which all nodes share, are the limit, and not the
+/// links.
 const AGAINST_HOSTS: [(u16, u64, f64); 8] = [
     (1500, 50 * MBIT, 0.60),
     (1500, 100 * MBIT, 0.65),
@@ -25,7 +26,10 @@ const AGAINST_HOSTS: [(u16, u64, f64); 8] = [
     (9000, 200 * MBIT, 0.62),
     (9000, 1000 * MBIT, 0.70),
 ];
-/// At this rate ours is also compared with our server alone, and ours with losses with ours without.
+/// The lowest rate, at which two more ratios are checked.
+///
+/// These are our fabric relative to our server alone, and our fabric with losses relative to the fabric
+/// without losses.
 const SLOWEST: u64 = 50 * MBIT;
 const AGAINST_SERVER: f64 = 0.15;
 const WITH_LOSS: [(f64, f64); 2] = [(0.001, 1.2), (0.01, 2.5)];
@@ -43,7 +47,7 @@ pub struct Gate {
     pub passed: bool,
 }
 
-/// The gates that apply to the setting: none for other topologies, rates and sizes.
+/// Returns the gates that apply to the setting. Other topologies, rates and sizes have none.
 pub(super) fn judge(setting: &Setting, ratios: &[Ratios]) -> Vec<Gate> {
     if setting.topology != TOPOLOGY || setting.bytes != BYTES {
         return Vec::new();
@@ -62,7 +66,7 @@ fn limit(mtu: u16, ours: &Case, other: &Case) -> Option<f64> {
         Contender::Ours if ours.rate == SLOWEST => {
             WITH_LOSS.into_iter().find(|(loss, _)| *loss == ours.loss).map(|(_, limit)| limit)
         }
-        // The gain of several hops over one depends on the tree alone.
+        // The gain of several hops over one hop depends only on the tree.
         Contender::Leaf | Contender::Server | Contender::Ours => None,
     }
 }

@@ -4,29 +4,33 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The share of the time from which on the busiest link is the limit.
-/// The rest is the latency of the first slice on the way there and of the last one on the way back, which no bandwidth
-/// shortens.
+/// The share of the time at which the busiest link counts as the limit.
+///
+/// In the rest of the time, the first slice travels to the server and the last result travels back. More
+/// bandwidth does not shorten this latency.
 const LINK_LIMITS: f64 = 0.85;
-/// The share of the processors' time from which on the machine is the limit: all nodes share it, and
-/// the kernel's work for the frames has to fit in between.
+/// The share of the processors' time at which the machine counts as the limit.
+///
+/// All nodes share the processors, and the kernel also needs time to handle the frames.
 const PROCESSOR_LIMITS: f64 = 0.85;
 
 /// The resource that limits an all-reduce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// The busiest link, which sends all the time.
+    /// The busiest link: it sends all the time.
     Link,
-    /// The processors, which all nodes share, and which are busy all the time.
+    /// The processors, which all nodes share: they are busy all the time.
     Processor,
-    /// Neither: the all-reduce waits for retransmissions or for other ranks.
+    /// Neither the link nor the processors: the all-reduce waits for retransmissions or for other ranks.
     Waiting,
 }
 
 impl Limit {
-    /// The limit, given the shares of the time that the busiest link sent and that the processors were
-    /// busy. A link that sends all the time is the limit, however busy the processors are: faster ones would not help.
+    /// Returns the limit, from the shares of time in which the busiest link and the processors worked.
+    ///
+    /// A link that sends all the time is the limit, even if the processors are busy, because faster
+    /// processors would not help.
     pub fn of(link_share: f64, processor_share: f64) -> Self {
         if link_share >= LINK_LIMITS {
             Self::Link

@@ -18,7 +18,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine.
+    /// Describes the machine that runs this program.
     pub fn this() -> Self {
         Self {
             processor: processor().unwrap_or_else(|| env::consts::ARCH.to_owned()),

@@ -1,8 +1,8 @@
 //! Compares all-reduces of several contenders over the same links.
 //!
-//! [`Report::of`] turns each contender's [`Turn`]s into a row with its median, its spread and its limit, and compares
-//! this project's all-reduce with the others', turn by turn. It checks the limits that the project sets itself
-//! ([`Gate`]) where they apply.
+//! [`Report::of`] turns each contender's [`Turn`]s into a row with its median, its spread and its limit. It
+//! compares this project's all-reduce with the other contenders', turn by turn, and checks the project's own
+//! limits ([`Gate`]) where they apply.
 
 mod contender;
 mod gates;

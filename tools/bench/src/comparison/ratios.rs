@@ -10,7 +10,7 @@ use crate::statistics::Ratio;
 pub struct Ratios {
     /// This project's case.
     pub ours: Case,
-    /// The case that it is compared with: another contender's, or its own without losses.
+    /// The case that is compared with `ours`: another contender, or this project's case without losses.
     pub other: Case,
     /// Ratio of the times. Its spread is over pairs of turns in the same round.
     pub ratio: Ratio,

@@ -12,12 +12,12 @@ use crate::statistics::{Ratio, StatisticsError, Summary};
 /// One turn of one contender.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Turn {
-    /// The time of each all-reduce on its slowest rank; at least one.
+    /// The time of each all-reduce on its slowest rank. The list is not empty.
     pub seconds: Vec<f64>,
     /// Bytes that the busiest direction of a link carried per all-reduce, including headers
     /// and retransmissions.
     pub link_bytes: f64,
-    /// Share of all processors' time that was not idle during the turn.
+    /// Share of the time of all processors in which they were not idle during the turn.
     pub processor_share: f64,
 }
 
@@ -29,13 +29,13 @@ pub struct Row {
     pub case: Case,
     /// Time of each all-reduce.
     pub seconds: Summary,
-    /// The median relative to the bare tensor's time on one link.
+    /// The median time relative to the time that the tensor without headers takes on one link.
     pub to_bare: f64,
     /// Median bytes that the busiest direction of a link carried per all-reduce, relative to the tensor.
     pub link_load: f64,
-    /// Share of the median time that this link was sending.
+    /// Share of the median time in which the busiest link was sending.
     pub link_share: f64,
-    /// Median share of all processors' time that was not idle.
+    /// Median share of the time of all processors in which they were not idle.
     pub processor_share: f64,
     /// The bottleneck of the all-reduces.
     pub limit: Limit,
@@ -49,19 +49,19 @@ pub struct Report {
     /// The setting.
     #[serde(flatten)]
     pub setting: Setting,
-    /// In the order in which the cases took turns.
+    /// The rows, in the order in which the cases took turns.
     pub rows: Vec<Row>,
-    /// In the order of the rows.
+    /// The ratios, in the order of the rows.
     pub ratios: Vec<Ratios>,
-    /// The limits that this project sets itself, as far as they apply to the setting.
+    /// The limits that this project sets itself, if they apply to the setting.
     pub gates: Vec<Gate>,
 }
 
 impl Report {
-    /// The report on all turns, each with its case, in the order in which they took place.
+    /// Makes the report on all turns, each with its case, in the order in which they took place.
     ///
     /// # Errors
-    /// A turn has no all-reduce, or one of zero duration.
+    /// A turn has no all-reduce, or an all-reduce of zero duration.
     pub fn of(setting: Setting, turns: &[(Case, Turn)]) -> Result<Self, StatisticsError> {
         let mut cases: Vec<Case> = Vec::new();
         for (case, _) in turns {
@@ -79,13 +79,14 @@ impl Report {
         Ok(Self { setting, rows, ratios, gates })
     }
 
-    /// Time of the bare tensor on one link, in seconds.
+    /// Returns the time that the tensor without headers takes on one link, in seconds.
     pub fn bare_seconds(&self, rate: u64) -> f64 {
         bare_seconds(&self.setting, rate)
     }
 
-    /// The least load of the busiest link in any all-reduce without aggregation in the network, relative to
-    /// the tensor: 2 (n - 1) / n, which a ring reaches (Patarasuk and Yuan, 2009).
+    /// Returns the least load of the busiest link in any all-reduce by hosts alone, relative to the tensor.
+    ///
+    /// The load is 2 (n - 1) / n. A ring reaches it (Patarasuk and Yuan, 2009).
     pub fn ring_bound(&self) -> f64 {
         let workers = self.setting.workers.max(1) as f64;
         2.0 * (workers - 1.0) / workers
@@ -115,8 +116,9 @@ fn row(setting: &Setting, case: Case, turns: &[&Turn]) -> Result<Row, Statistics
     })
 }
 
-/// At each rate: ours without losses relative to each other contender, and ours with losses
-/// relative to ours without.
+/// Compares, at each rate, our fabric without losses with each other contender.
+///
+/// It also compares our fabric with losses with our fabric without losses.
 fn ratios(rows: &[Row]) -> Result<Vec<Ratios>, StatisticsError> {
     let mut ratios = Vec::new();
     for row in rows {

@@ -10,7 +10,7 @@ use super::machine::Machine;
 /// The setting of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
-    /// The start, as Unix time.
+    /// The start of the comparison, as Unix time.
     pub began: u64,
     /// The topology's name.
     pub topology: String,
@@ -39,6 +39,6 @@ pub struct Skipped {
     pub contender: Contender,
     /// The reason why the contender could not be measured.
     pub reason: String,
-    /// The command that installs it.
+    /// The command that installs the contender.
     pub install: String,
 }

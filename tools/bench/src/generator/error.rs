@@ -5,7 +5,7 @@ use thiserror::Error;
 use tributary_link::LinkError;
 use tributary_wire::{Seq, WireError};
 
-/// An error of a run.
+/// An error of a run of the load generator.
 #[derive(Debug, Error)]
 pub enum GeneratorError {
     /// A socket could not be made or used.
@@ -24,7 +24,7 @@ pub enum GeneratorError {
     /// A port that joins frames could not send.
     #[error("cannot send frames that are joined: {0}")]
     Send(io::Error),
-    /// A port that takes joined frames apart could not receive.
+    /// A port that splits joined frames could not receive.
     #[error("cannot receive frames that were joined: {0}")]
     Receive(io::Error),
     /// The switch computed a wrong sum.
@@ -39,17 +39,17 @@ pub enum GeneratorError {
         /// The sum that arrived.
         got: u32,
     },
-    /// The switch forwarded something else than it had to.
+    /// The switch forwarded a packet other than the expected one.
     #[error("packet {seq} came out wrong: expected {expected}, got {got}")]
     WrongPacket {
         /// The number of the packet.
         seq: Seq,
-        /// The frame that had to come out, in hexadecimal digits.
+        /// The expected frame, in hexadecimal digits.
         expected: String,
-        /// The frame that came out.
+        /// The frame that arrived, in hexadecimal digits.
         got: String,
     },
-    /// A frame came out damaged.
+    /// A malformed frame arrived.
     #[error("the switch sent a malformed frame: {0}")]
     Malformed(WireError),
     /// A contribution could not be written.
@@ -58,15 +58,15 @@ pub enum GeneratorError {
     /// A packet could not be written.
     #[error("a packet of {needed} bytes does not fit into a buffer of {room}")]
     NoRoom {
-        /// Its length.
+        /// The length of the packet.
         needed: usize,
         /// The length of the buffer.
         room: usize,
     },
-    /// There is nothing to send.
+    /// The load has no flow, or the frames of a flow are too short.
     #[error("there is no flow, or one whose frames are shorter than {0} bytes")]
     NoFlow(usize),
-    /// Nothing at all within this time: the switch is not programmed, or does not run.
+    /// Nothing arrived within this time: the switch is not programmed, or does not run.
     #[error(
         "nothing came out of the switch for {0:?}: does it run, with a program and tables for this load?"
     )]

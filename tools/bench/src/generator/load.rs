@@ -9,12 +9,12 @@ use super::GeneratorError;
 /// The number of hosts that send.
 pub const SENDERS: usize = 2;
 
-/// Traffic through a switch: numbered items, each with one or more frames in and one frame out.
+/// Traffic through a switch, as numbered items: one or more frames in, and one frame out.
 pub trait Load {
-    /// Items in flight at once, a power of two.
+    /// Returns the number of items in flight at once, a power of two.
     fn window(&self) -> u32;
 
-    /// The hosts that send a frame of this item, out of [`SENDERS`].
+    /// Returns the hosts that send a frame of this item, out of [`SENDERS`].
     fn senders(&self, seq: Seq) -> Range<usize>;
 
     /// Writes a host's frame of an item and returns its length. `again` is true for a retransmission.
@@ -35,7 +35,7 @@ pub trait Load {
     /// The frame is wrong.
     fn check(&self, frame: &[u8]) -> Result<Arrived, GeneratorError>;
 
-    /// An item's place in the window.
+    /// Returns the item's place in the window.
     fn place(&self, seq: Seq) -> usize {
         (seq.minus(Seq::FIRST.0).0 & (self.window() - 1)) as usize
     }
@@ -44,8 +44,8 @@ pub trait Load {
 /// A frame that came out of the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrived {
-    /// The whole expected item.
+    /// The complete and correct output frame of the item with this number.
     Whole(Seq),
-    /// A foreign frame, or an answer that is not an item.
+    /// A foreign frame, or a reply that is not an item.
     Other,
 }

@@ -1,13 +1,14 @@
 //! A load generator for one switch: two hosts that send and one that receives, in one thread.
 //!
-//! It keeps a window of items in flight: the next item of a place is sent when the previous item has come out. The
-//! [`Load`] defines an item: a [slice](slices) that an aggregating switch sums, or a [packet](packets) that a switch
-//! forwards. The generator receives and sends frames in batches, so that the limit is the switch and not the generator;
-//! the processor load of each is measured. The generator compares all frames that come out with the expected frames.
+//! The generator keeps a window of items in flight. When the item of a place in the window has come out of
+//! the switch, the generator sends the next item of this place. The [`Load`] defines an item: a
+//! [slice](slices) that an aggregating switch sums, or a [packet](packets) that a switch forwards. The
+//! generator receives and sends frames in batches, so that the switch is the limit and not the generator. It
+//! measures the processor time of both, and compares each frame that comes out with the expected frame.
 //!
-//! Its own packet sockets carry one frame at a time, as most switches need them. The agents' sockets in `link` join
-//! neighbouring frames for a switch that splits them. They can also send past an interface's queue, where the generator
-//! would be the limit otherwise.
+//! The generator's own packet sockets carry one frame at a time, as most switches need. The agents' sockets
+//! in `link` join neighbouring frames for a switch that splits them. They can also bypass an interface's
+//! queue, where the queue would make the generator the limit.
 
 mod error;
 mod load;
@@ -35,7 +36,9 @@ pub use slices::{CHILDREN, Contributions, Flow};
 use socket::BATCH;
 
 /// An item is sent again if it takes longer than this.
-/// A switch with thousands of them queued answers sooner, and a loss delays only its own place.
+///
+/// Even a switch with thousands of queued items is faster than this, and a loss delays only its own place in
+/// the window.
 const RESEND_AFTER: Duration = Duration::from_millis(50);
 
 /// The result of one run.
@@ -52,7 +55,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Items per second.
+    /// Returns the number of items per second.
     pub fn rate(&self) -> f64 {
         self.items as f64 / self.elapsed.as_secs_f64()
     }
@@ -77,18 +80,18 @@ struct InFlight {
 }
 
 impl<L: Load> Generator<L> {
-    /// Sends nothing yet.
+    /// Creates a generator that has sent nothing yet.
     pub fn new(load: L, senders: [Sender; SENDERS], receiver: Receiver) -> Self {
         let sent = Instant::now();
         let places = (0..load.window()).map(|place| InFlight { seq: Seq::FIRST.plus(place), sent }).collect();
         Self { load, senders, receiver, places, started: false }
     }
 
-    /// Keeps the switch busy for `duration`, or until `stop` is set, and counts. Another call continues
-    /// with the items in flight.
+    /// Keeps the switch busy for `duration`, or until `stop` is set, and counts the items.
+    /// Another call continues with the items in flight.
     ///
     /// # Errors
-    /// A frame that is wrong; a socket that fails; and [`GeneratorError::Silent`] when nothing came out at all.
+    /// A wrong frame, a socket error, or [`GeneratorError::Silent`] if no frame came out.
     pub fn run(&mut self, duration: Duration, stop: &AtomicBool) -> Result<Outcome, GeneratorError> {
         let (begin, cpu) = (Instant::now(), thread_cpu());
         let mut now = begin;
@@ -112,12 +115,14 @@ impl<L: Load> Generator<L> {
         Ok(Outcome { items, resent, elapsed: begin.elapsed(), cpu: thread_cpu().saturating_sub(cpu) })
     }
 
-    /// Takes what has arrived, or arrives within [`RESEND_AFTER`]; returns how many items that finishes.
+    /// Handles the frames that have arrived, or that arrive within [`RESEND_AFTER`].
+    /// Returns the number of items that these frames finish.
     fn take_or_wait(&mut self) -> Result<u64, GeneratorError> {
         if let Some(finished) = self.take()? {
             return Ok(finished);
         }
-        // Frames may come while others run: to be woken costs the switch more than to be looked for.
+        // Other threads may deliver frames meanwhile. This thread polls, because waking it would cost the
+        // switch more time.
         std::thread::yield_now();
         if let Some(finished) = self.take()? {
             return Ok(finished);
@@ -136,7 +141,7 @@ impl<L: Load> Generator<L> {
             let finished = finished.get_or_insert(0);
             let Arrived::Whole(seq) = self.load.check(frame)? else { continue };
             let place = self.load.place(seq);
-            // An item that was sent again can come twice.
+            // An item that was sent again can come out twice.
             if self.places[place].seq == seq {
                 self.places[place].seq = seq.plus(self.load.window());
                 self.send(place, now, false)?;
@@ -157,7 +162,7 @@ impl<L: Load> Generator<L> {
         Ok(late)
     }
 
-    /// Queues all frames of the place's item.
+    /// Queues all frames of the item of this place.
     fn send(&mut self, place: usize, now: Instant, again: bool) -> Result<(), GeneratorError> {
         let InFlight { seq, sent } = &mut self.places[place];
         *sent = now;
@@ -172,7 +177,7 @@ impl<L: Load> Generator<L> {
     }
 }
 
-/// Processor time of this thread.
+/// Returns the processor time of this thread.
 fn thread_cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }

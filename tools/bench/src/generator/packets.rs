@@ -6,7 +6,7 @@ use tributary_wire::Seq;
 
 use super::{Arrived, GeneratorError, Load};
 
-/// The offset of a packet's number: after the headers of Ethernet, IPv4 and UDP.
+/// The offset of a packet's number, after the headers of Ethernet, IPv4 and UDP.
 const SEQ_AT: usize = 14 + 20 + 8;
 /// The bytes after the number, which distinguish the generator's packets from foreign frames.
 const MARK: [u8; 4] = *b"TRIB";
@@ -14,10 +14,10 @@ const MARK_AT: usize = SEQ_AT + size_of::<u32>();
 /// Spreads consecutive numbers over the flows: 2^32 divided by the golden ratio.
 const SPREAD: u32 = 0x9e37_79b1;
 
-/// A flow: its packets differ in their numbers only.
+/// A flow, whose packets differ only in their numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketFlow {
-    /// The host that sends the flow, less than [`SENDERS`](super::SENDERS).
+    /// The index of the host that sends the flow, less than [`SENDERS`](super::SENDERS).
     pub sender: usize,
     /// The frame that the generator sends.
     pub sent: Vec<u8>,
@@ -30,7 +30,7 @@ impl PacketFlow {
     pub const MIN_BYTES: usize = MARK_AT + MARK.len();
 }
 
-/// Packets of several flows, in an order that is the same every time.
+/// Packets of several flows, in an order that is the same in every run.
 #[derive(Debug)]
 pub struct Packets {
     window: u32,
@@ -96,7 +96,7 @@ impl Load for Packets {
         let Some(number) = number.first_chunk() else { return Ok(Arrived::Other) };
         let seq = Seq(u32::from_be_bytes(*number));
         let expected = &self.flow(seq).expected;
-        // The number is the frame's own, whatever it is.
+        // The number differs from frame to frame, so it is not compared.
         if frame.len() == expected.len()
             && frame[..SEQ_AT] == expected[..SEQ_AT]
             && frame[MARK_AT..] == expected[MARK_AT..]
@@ -116,7 +116,7 @@ mod tests {
 
     const BYTES: usize = 64;
 
-    /// Flows whose frames get one more in byte 0.
+    /// Makes flows in whose expected frames byte 0 is greater by one.
     fn packets() -> Packets {
         let flow = |number: u8| {
             let mut sent = vec![number; BYTES];

@@ -8,7 +8,7 @@ use tributary_link::{FramePort, InterfacePort};
 use super::GeneratorError;
 use super::ring::Ring;
 
-/// Receives what comes out of the switch.
+/// Receives the frames that come out of the switch.
 #[derive(Debug)]
 pub struct Receiver(Way);
 
@@ -29,7 +29,7 @@ impl Receiver {
         Ok(Self(Way::Single(Ring::open(interface, sizes)?)))
     }
 
-    /// Opens a receiver of frames that may cross the link as one, by a port of an agent.
+    /// Opens a receiver of frames that may cross the link as one joined frame, through an agent's port.
     ///
     /// # Errors
     /// [`GeneratorError::Port`] or [`GeneratorError::Receive`].

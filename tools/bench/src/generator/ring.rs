@@ -1,8 +1,10 @@
 //! Receives single frames through a ring of slots in memory (`TPACKET_V2`).
 //!
-//! The kernel fills the slots, so receiving a batch costs the generator no system call and no time for copies.
+//! The kernel writes the frames into the slots, so that the generator needs no system call for a batch and
+//! copies nothing.
 //!
-//! The generator does not use the ring of `link`: the yardstick must not change with the measured code.
+//! The generator does not use the ring of `link`, because the yardstick must not change with the measured
+//! code.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,16 +18,19 @@ use rustix::io::Errno;
 use super::GeneratorError;
 use super::socket::{self, failed};
 
-/// The slots of a ring for each item in flight: an item that is sent again may come
-/// twice, and a loss here would not be the switch's fault. With many more, each frame would come to memory that no
-/// processor has in its cache.
+/// The number of slots of a ring for each item in flight.
+///
+/// An item that is sent again may arrive twice, and the ring must not lose frames, because a loss would be
+/// charged to the switch. With many more slots, each frame would be written to memory that is in no
+/// processor's cache.
 const SLOTS_AN_ITEM: usize = 4;
-/// The most that a ring takes, however many items are in flight.
+/// The largest size of a ring in bytes, for any number of items in flight.
 const MOST_BYTES: usize = 64 << 20;
-/// The least that the kernel gets at once; a slot is a power of two, so that blocks have no gaps.
+/// The smallest block of a ring, in bytes. Slots are a power of two long, so that blocks have no gaps.
 const BLOCK_BYTES: usize = 64 << 10;
-/// Room in a slot besides the frame: the kernel's header, and so that a frame that
-/// became longer is noticed.
+/// Room in a slot besides the frame, in bytes.
+///
+/// It is for the kernel's header. It also shows a frame that the switch has made longer.
 const ROOM: usize = 1024;
 
 /// A packet socket that receives single frames.
@@ -36,10 +41,11 @@ pub(super) struct Ring {
     memory: MmapRaw,
     slot_bytes: usize,
     slots: usize,
-    /// The slot of the next frame, or of the present one.
+    /// The slot of the next frame, or of the frame that the caller holds.
     at: usize,
-    /// True while the caller has a frame.
-    /// The slot of this frame goes back to the kernel with the next call.
+    /// True while the caller holds a frame.
+    ///
+    /// The next call returns the slot of this frame to the kernel.
     holds: bool,
 }
 
@@ -84,13 +90,14 @@ impl Ring {
             return None;
         }
         let slot = self.slot();
-        // SAFETY: the slot begins with this header, which is plain numbers; its status says that it is this process's, and
-        // the kernel does not write to it.
+        // SAFETY: the slot begins with this header, which consists of plain numbers. The slot's status says
+        // that this process owns the slot, so that the kernel does not write to it.
         let head = unsafe { ptr::read(slot.cast::<libc::tpacket2_hdr>()) };
         let begin = usize::from(head.tp_mac).min(self.slot_bytes);
         let len = (head.tp_snaplen as usize).min(self.slot_bytes - begin);
-        // SAFETY: these bytes are in the slot, by the two minima, and the slot is in the memory, which lives as long as
-        // `self`. It goes back to the kernel only by the next call, which needs `self` for itself.
+        // SAFETY: the two minima keep these bytes in the slot. The slot is in the memory, which lives as long
+        // as `self`. Only the next call returns the slot to the kernel, and that call needs a mutable borrow
+        // of `self`.
         Some(unsafe { slice::from_raw_parts(slot.wrapping_add(begin), len) })
     }
 
@@ -104,25 +111,25 @@ impl Ring {
         }
     }
 
-    /// The beginning of the present slot: inside the memory, and aligned as its size is.
+    /// Returns the beginning of the present slot. It is inside the memory, and aligned to its size.
     fn slot(&self) -> *mut u8 {
         self.memory.as_mut_ptr().wrapping_add(self.at * self.slot_bytes)
     }
 
-    /// The status of the present slot: it says if the kernel or this process owns the slot.
+    /// Returns the status of the present slot, which says if the kernel or this process owns the slot.
     #[allow(unsafe_code)]
     fn status(&self) -> &AtomicU32 {
-        // SAFETY: a slot begins with its status, an aligned u32 in memory that lives as long as `self`. The kernel, too,
-        // reads and writes it as a whole only.
+        // SAFETY: a slot begins with its status, an aligned u32 in memory that lives as long as `self`. The
+        // kernel also reads and writes the status only as a whole.
         unsafe { AtomicU32::from_ptr(self.slot().cast()) }
     }
 }
 
-/// rustix has none of a packet socket's options.
+/// Sets an option of a packet socket, because rustix supports none of them.
 #[allow(unsafe_code)]
 fn set_option<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> Result<(), Errno> {
     let (fd, len) = (socket.as_raw_fd(), size_of::<T>() as libc::socklen_t);
-    // SAFETY: the pointer is to a value of that size, which the call only reads.
+    // SAFETY: the pointer is to a value of `len` bytes, which the call only reads.
     let answer = unsafe { libc::setsockopt(fd, libc::SOL_PACKET, option, ptr::from_ref(value).cast(), len) };
     if answer == 0 { Ok(()) } else { Err(errno(&io::Error::last_os_error())) }
 }

@@ -5,22 +5,24 @@ use tributary_link::{FramePort, InterfacePort};
 use super::GeneratorError;
 use super::socket::{BATCH, Frames, SendingSocket};
 
-/// The least number of batches in a window, as agents let slices go: while the switch has one of them,
-/// the others are made, or taken in.
+/// The least number of batches in a window, as in the agents.
+///
+/// While the switch handles one batch, the generator makes or receives the others.
 const BATCHES: u32 = 4;
 
 /// The way in which frames leave a host that sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sending {
-    /// Each by itself, by a packet socket of the generator's own.
+    /// Each frame alone, through a packet socket of the generator.
     Single,
-    /// Neighbours cross the link as one, by a port of an agent: at most a quarter of the window.
+    /// Neighbouring frames cross the link as one joined frame, through an agent's port.
+    /// At most a quarter of the window is joined.
     Joined,
-    /// Each by itself, past the interface's queue: it takes the generator less time.
+    /// Each frame alone, past the interface's queue. This costs the generator less time.
     PastQueue,
 }
 
-/// Collects frames to a batch, and sends them.
+/// Collects frames into a batch, and sends the batch.
 #[derive(Debug)]
 pub struct Sender {
     frames: Frames,

@@ -1,8 +1,8 @@
 //! The children's contributions to slices, and their expected sums.
 //!
-//! Each slot of the switch gets the next slice when the sum of the previous one has come out, as the protocol's rule 1
-//! demands. Results are not sent back: a newer slice takes over the slot whether it was released or not. So one slice is
-//! two packets into the switch and one out of it.
+//! When the sum of a slice has come out, its slot of the switch gets the next slice, as rule 1 of the
+//! protocol demands. Results are not sent back, because a newer slice takes over the slot even if it was not
+//! released. So each slice is two packets into the switch and one packet out of it.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use tributary_wire::{
 
 use super::{Arrived, GeneratorError, Load, SENDERS};
 
-/// Hops of a contribution: the switch, and the parent as the server.
+/// Hops of a contribution: one for the switch, and one for the parent, which acts as the server.
 const HOPS: usize = 2;
 /// The offset of the values in a contribution's frame.
 pub(crate) const VALUES_AT: usize = ENCAPSULATION_BYTES + INA_HEADER_BYTES + HOPS * HOP_BYTES;
@@ -28,11 +28,11 @@ const STEPS: [u32; CHILDREN] = [0x9e37_79b1, 0x85eb_ca77];
 /// One job at one switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flow {
-    /// The job.
+    /// The data-plane job id.
     pub job: JobId,
-    /// The switch.
+    /// The node id of the switch.
     pub switch: NodeId,
-    /// The server behind it.
+    /// The node id of the server behind the switch.
     pub server: NodeId,
     /// The switch's port to the parent.
     pub parent_port: u16,
@@ -45,7 +45,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Length of a contribution's frame in bytes.
+    /// Returns the length of a contribution's frame in bytes.
     pub fn frame_bytes(&self) -> usize {
         VALUES_AT + self.width.bytes()
     }
@@ -65,7 +65,7 @@ pub struct Contributions {
 }
 
 impl Contributions {
-    /// The contributions of this job.
+    /// Prepares the contributions of this job.
     pub fn new(flow: Flow) -> Self {
         let value = |child: usize, at: usize| (at as u32 + 1).wrapping_mul(STEPS[CHILDREN - 1 - child]);
         let places = || 0..flow.width.values();
@@ -138,7 +138,8 @@ impl Load for Contributions {
                 return Err(wrong(field.to_owned(), expected, got));
             }
         }
-        // All at once: a loop with an early exit is several times slower.
+        // Compares all values without an early exit, because a loop with an early exit is several times
+        // slower.
         let pairs =
             || self.sums.iter().map(|sum| sum.wrapping_add(step)).zip(values.iter().map(i32::cast_unsigned));
         if pairs().fold(0, |differs, (expected, got)| differs | (expected ^ got)) != 0 {
@@ -192,7 +193,7 @@ mod tests {
         prop_oneof![Just(SliceWidth::ETHERNET), Just(SliceWidth::WIDEST)]
     }
 
-    /// The switch's sum of both contributions, computed step by step.
+    /// Computes the switch's sum of both contributions step by step.
     fn sum(
         contributions: &mut Contributions,
         seq: Seq,

@@ -1,6 +1,7 @@
-//! Packet sockets, and one that sends many frames with one system call.
+//! Packet sockets, and a socket that sends many frames with one system call.
 //!
-//! The generator does not use the sockets of `link`: the yardstick must not change with the measured code.
+//! The generator does not use the sockets of `link`, because the yardstick must not change with the measured
+//! code.
 
 use std::io;
 use std::ops::Range;
@@ -49,7 +50,7 @@ impl SendingSocket {
 #[derive(Debug)]
 pub(super) struct Frames {
     memory: Box<[u8]>,
-    /// Length of each of them.
+    /// Length of each frame.
     bytes: usize,
 }
 
@@ -62,12 +63,12 @@ impl Frames {
         &mut self.memory[at * self.bytes..][..self.bytes]
     }
 
-    /// The frames, in their order.
+    /// Returns the frames, in their order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         self.memory.chunks_exact(self.bytes)
     }
 
-    /// A vector for each of these frames, followed by empty ones.
+    /// Returns a vector for each of these frames, followed by empty vectors.
     fn vectors(&mut self, places: Range<usize>) -> [libc::iovec; BATCH] {
         let mut frames = self.memory.chunks_exact_mut(self.bytes).take(places.end).skip(places.start);
         std::array::from_fn(|_| {
@@ -81,7 +82,7 @@ pub(super) fn failed(interface: &str, step: &'static str) -> impl Fn(Errno) -> G
     move |errno| GeneratorError::Socket { interface: interface.to_owned(), step, reason: errno.into() }
 }
 
-/// A packet socket on this interface, for frames of that protocol.
+/// Opens a packet socket on this interface, for frames of this protocol.
 pub(super) fn open(interface: &str, protocol: u16) -> Result<OwnedFd, GeneratorError> {
     let failed = |step| failed(interface, step);
     let socket = rustix::net::socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)
@@ -92,7 +93,7 @@ pub(super) fn open(interface: &str, protocol: u16) -> Result<OwnedFd, GeneratorE
     Ok(socket)
 }
 
-/// rustix has no link-layer addresses.
+/// Binds the socket to an interface, because rustix has no link-layer addresses.
 #[allow(unsafe_code)]
 fn bind(socket: &OwnedFd, index: libc::c_int, protocol: u16) -> Result<(), Errno> {
     let address = libc::sockaddr_ll {
@@ -105,26 +106,29 @@ fn bind(socket: &OwnedFd, index: libc::c_int, protocol: u16) -> Result<(), Errno
         sll_addr: [0; 8],
     };
     let len = size_of_val(&address) as libc::socklen_t;
-    // SAFETY: the pointer is to a whole `sockaddr_ll`, as its family says, and `len` is its size; the call
+    // SAFETY: the pointer is to a whole `sockaddr_ll`, as its family says, and `len` is its size. The call
     // only reads it.
     let answer = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };
     if answer == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// Sends frames until one is refused, and returns how many were sent: rustix has no
-/// calls for many frames.
+/// Sends frames until the kernel refuses one, and returns the number of sent frames.
+///
+/// rustix has no call that sends many frames.
 #[allow(unsafe_code)]
 fn send_all(socket: &OwnedFd, frames: &mut Frames, places: Range<usize>) -> Result<usize, Errno> {
     let count = places.len().min(BATCH);
     let mut vectors = frames.vectors(places);
     let mut messages = headers(&mut vectors);
-    // SAFETY: the first `count` messages point to one vector each, and those to a whole frame each. All of
-    // them outlive the call, which reads the frames and writes nothing but the messages' lengths.
+    // SAFETY: each of the first `count` messages points to one vector, and each vector to a whole frame. All
+    // of them outlive the call, which reads the frames and writes only the messages' lengths.
     let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, 0) };
     usize::try_from(sent).map_err(|_| last_error())
 }
 
-/// A message for each vector, without an address: the socket is bound to its interface.
+/// Makes a message for each vector.
+///
+/// Messages have no address, because the socket is bound to its interface.
 fn headers(vectors: &mut [libc::iovec; BATCH]) -> [libc::mmsghdr; BATCH] {
     let mut vectors = vectors.iter_mut();
     std::array::from_fn(|_| libc::mmsghdr {

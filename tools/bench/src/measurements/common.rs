@@ -1,4 +1,4 @@
-//! Parts that several measurements share: options, and an end by a signal.
+//! Parts that several measurements share: options, and an orderly end when a signal arrives.
 
 use anyhow::{Result, bail};
 use tokio::runtime;
@@ -7,8 +7,8 @@ use tributary_wire::SliceWidth;
 
 use tributary::Stop;
 
-/// Runs a measurement until a signal stops it; dropping it then ends its processes and
-/// removes its networks.
+/// Runs a measurement until it ends or a signal arrives.
+/// When the measurement is dropped, its processes end and its networks are removed.
 pub(super) fn until_stopped<T>(measurement: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -20,7 +20,7 @@ pub(super) fn until_stopped<T>(measurement: impl Future<Output = Result<T>>) -> 
     })
 }
 
-/// Parses the longest packet of links: a slice has to fit.
+/// Parses the MTU of links. A slice must fit into it.
 pub(super) fn mtu(text: &str) -> Result<u16, String> {
     let mtu = text.parse().ok().filter(|mtu: &u16| SliceWidth::widest_within((*mtu).into()).is_some());
     mtu.ok_or_else(|| {

@@ -6,9 +6,9 @@ use std::fs;
 use anyhow::{Context, Result};
 use tributary_lab::Lab;
 
-/// The interfaces of the namespace that the reading thread is in.
+/// The file that lists the interfaces of the reading thread's network namespace.
 const INTERFACES: &str = "/proc/thread-self/net/dev";
-/// The fields of one direction in a line, after the interface's name: bytes, then frames.
+/// The index of a direction's first field in a line, after the interface's name: bytes, then frames.
 const RECEIVED: usize = 0;
 const SENT: usize = 8;
 
@@ -68,13 +68,13 @@ impl Counters {
         Ok(Self(all))
     }
 
-    /// The traffic of the busiest direction of a link since `before`, in bytes.
+    /// Returns the traffic of the busiest direction of a link since `before`, in bytes.
     pub(super) fn busiest_since(&self, before: &Self) -> u64 {
-        // What one end sends is what the other receives, so looking at one direction is enough.
+        // The bytes that one end sends are received by the other end, so one direction is enough.
         self.since(before).map(|interface| interface.sent.bytes).max().unwrap_or(0)
     }
 
-    /// The traffic of all interfaces in both directions since `before`.
+    /// Returns the traffic of all interfaces in both directions since `before`.
     pub(super) fn total_since(&self, before: &Self) -> Carried {
         let both = |interface: Interface| interface.sent.with(interface.received);
         self.since(before).map(both).fold(Carried { bytes: 0, frames: 0 }, Carried::with)

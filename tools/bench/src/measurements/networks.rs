@@ -1,5 +1,7 @@
-//! The networks on which contenders take turns: the same topology with the same rates, once with this
-//! project's switches for each loss, and once with kernel bridges.
+//! The networks on which contenders take turns.
+//!
+//! All networks have the same topology and rates. One network for each loss rate has this project's switches,
+//! and one has kernel bridges.
 
 use std::fs;
 use std::path::Path;
@@ -20,12 +22,12 @@ pub(super) struct Shape {
     topology: Topology,
     mtu: Option<u16>,
     table: Table,
-    /// Holds the files of the variants.
+    /// The folder with the variants' files.
     folder: TempDir,
 }
 
 impl Shape {
-    /// Reads `file`, or the built-in topology, with another MTU on all links where one is given.
+    /// Reads `file`, or the built-in topology. If `mtu` is given, it replaces the MTU of all links.
     ///
     /// # Errors
     /// The file is not a topology; the error names file and line.
@@ -41,8 +43,9 @@ impl Shape {
     }
 
     /// Brings up the network of one variant, with all its daemons.
-    /// Whatever runs at a node stays on one processor, alike for all contenders: on a network of machines it has its
-    /// own.
+    ///
+    /// The processes at a node stay on one processor, for all contenders alike. In a network of machines,
+    /// each node would have its own processor.
     pub(super) async fn up(
         &self,
         name: &str,
@@ -72,14 +75,15 @@ impl Shape {
         )?)
     }
 
-    /// The hosts of the workers, by rank.
+    /// Returns the hosts of the workers, by rank.
     pub(super) fn workers(&self) -> Vec<String> {
         let workers = self.topology.workers().into_iter();
         workers.filter_map(|worker| Some(self.topology.get(worker)?.name.clone())).collect()
     }
 
-    /// The topology with all links at one rate; for bridges all switches are plain, so that the lab
-    /// makes kernel bridges.
+    /// Returns the topology with all links at one rate.
+    ///
+    /// For bridges all switches are plain, so that the lab makes kernel bridges.
     fn variant(&self, rate: u64, switches: Switches) -> Table {
         let mut table = self.table.clone();
         let defaults = table.entry("defaults").or_insert_with(|| Table::new().into());
@@ -106,10 +110,11 @@ fn entries<'a>(table: &'a mut Table, key: &str) -> impl Iterator<Item = &'a mut 
 /// The devices that forward frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Switches {
-    /// The embedded switch, over links that lose frames with this probability.
+    /// The embedded switch, over links that lose frames with the probability `loss`.
     Ours { aggregation: Aggregation, loss: f64 },
-    /// Kernel bridges, over links that lose nothing.
-    /// Without programmable switches the aggregation server sums all contributions itself.
+    /// Kernel bridges, over links that lose no frames.
+    ///
+    /// Without programmable switches, the aggregation server sums all contributions itself.
     Bridges,
 }
 
@@ -118,7 +123,7 @@ impl Switches {
     pub(super) const OURS: Self = Self::Ours { aggregation: Aggregation::Tree, loss: 0.0 };
 }
 
-/// A network that is up; dropping it removes it.
+/// A network that is up. It is removed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Network {
     pub(super) lab: Lab,

@@ -1,4 +1,4 @@
-//! `tributary-bench plan`: the time that planning takes as a cluster grows.
+//! `tributary-bench plan`: the time that planning takes for clusters of growing size.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,14 +17,18 @@ use tributary_topology::{FatTree, NodeKey, Topology};
 use tributary::present::plan::text;
 use tributary_cli::output::number_table;
 
-/// Ports of the switches, and workers. Hosts and workers double from each size to the next.
+/// The number of ports of each switch, and the number of workers.
+///
+/// The numbers of hosts and workers double from each size to the next.
 const SIZES: [(usize, usize); 4] = [(24, 512), (30, 1024), (38, 2048), (48, 4096)];
 const RATE: &str = "100 Gbit/s";
 const GRADIENT_BYTES: u64 = 64 << 20;
-/// The most time for the largest size, from the file to the tables, and after one of its switches dies.
+/// The time limit for the largest size.
+///
+/// It applies to the time from the file to the tables, and to a new plan after a switch has died.
 const MOST: Duration = Duration::from_secs(1);
 const MOST_AGAIN: Duration = Duration::from_millis(100);
-/// The most by which the time may grow when workers and hosts double.
+/// The greatest allowed growth of the time when the numbers of workers and hosts double.
 const MOST_GROWTH: f64 = 2.5;
 
 /// Measures how long it takes to plan a job on fat trees of four sizes, from the text
@@ -52,7 +56,7 @@ struct Report {
     passed: bool,
 }
 
-/// One size. Times are in seconds.
+/// The results for one size. Times are in seconds.
 #[derive(Debug, Serialize)]
 struct Size {
     ports: usize,
@@ -61,27 +65,29 @@ struct Size {
     workers: usize,
     #[serde(flatten)]
     times: Times,
-    /// Time relative to the size before, from the file to the tables; `None` for the first.
+    /// The time from the file to the tables, relative to the previous size; `None` for the first size.
     growth: Option<f64>,
-    /// The same for planning again.
+    /// The time to plan again, relative to the previous size; `None` for the first size.
     replan_growth: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Times {
-    /// From the text of the file to the validated topology.
+    /// Time from the text of the file to the validated topology.
     read: f64,
-    /// From the topology to the plan.
+    /// Time from the topology to the plan.
     plan: f64,
-    /// From the plan to the text for people.
+    /// Time from the plan to the text for people.
     print: f64,
-    /// The three together.
+    /// The sum of the three times `read`, `plan` and `print`.
     whole: f64,
-    /// Planning again after one switch has died: the slower of a core and an aggregation switch.
+    /// Time to plan again after one switch has died.
+    ///
+    /// It is the longer of the times for a core and for an aggregation switch.
     replan: f64,
 }
 
-/// A limit, and what was measured.
+/// A limit, and the measured value.
 #[derive(Debug, Serialize)]
 struct Limit {
     what: &'static str,
@@ -125,7 +131,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<()> {
     Ok(())
 }
 
-/// The fastest of several rounds, step by step.
+/// Measures each step in several rounds, and returns its shortest time.
 fn measure(tree: &FatTree, slots: u32, rounds: u16) -> Result<Times> {
     let file = tree.to_toml(RATE);
     let mut fastest: Option<Times> = None;
@@ -164,8 +170,9 @@ fn round(file: &str, slots: u32) -> Result<Times> {
     Ok(Times { read, plan: of_plan, print, whole: read + of_plan + print, replan: again })
 }
 
-/// A core of the tree, and the first aggregation switch in a pod other than the server's: no
-/// worker is lost with either.
+/// Returns a core of the tree, and the first aggregation switch in a pod other than the server's pod.
+///
+/// Neither switch disconnects a worker when it dies.
 fn victims(plan: &Plan) -> impl Iterator<Item = NodeKey> {
     let is_core = |name: &str| name.starts_with("core");
     let is_aggregation = |name: &str| name.starts_with("agg") && !name.starts_with("agg0-");
@@ -174,7 +181,7 @@ fn victims(plan: &Plan) -> impl Iterator<Item = NodeKey> {
     [first(&is_core), first(&is_aggregation)].into_iter().flatten()
 }
 
-/// Runs `work`; returns this thread's processor time for it in seconds, and its result.
+/// Runs `work`; returns the processor time of this thread in seconds, and the result of `work`.
 fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let now = || {
         let now = clock_gettime(ClockId::ThreadCPUTime);

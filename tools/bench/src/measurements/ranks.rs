@@ -1,4 +1,4 @@
-//! Processes that reduce: one on each worker, or one for all.
+//! Processes that reduce: one on each worker, or one for all workers.
 
 use std::process::{Command, Stdio};
 
@@ -7,10 +7,10 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::task::JoinHandle;
 
-/// Number of last lines of its output that an error shows.
+/// Number of lines at the end of a process's output that an error shows.
 const SHOWN_LINES: usize = 5;
 
-/// A process whose output is read line by line. It is killed when this is dropped.
+/// A process whose output is read line by line. It is killed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Rank {
     name: String,
@@ -21,7 +21,7 @@ pub(super) struct Rank {
 }
 
 impl Rank {
-    /// Starts the process; `name` is for errors.
+    /// Starts the process. `name` is the name of the process in errors.
     pub(super) fn start(name: &str, mut command: Command) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = tokio::process::Command::from(command).kill_on_drop(true).spawn();
@@ -32,7 +32,7 @@ impl Rank {
         };
         let errors = tokio::spawn(async move {
             let mut text = Vec::new();
-            // Truncated output is better than none.
+            // Incomplete output is better than none, so a read error is ignored.
             let _ = errors.read_to_end(&mut text).await;
             String::from_utf8_lossy(&text).into_owned()
         });
@@ -41,14 +41,14 @@ impl Rank {
 
     /// Writes a line to the process.
     pub(super) async fn tell(&mut self, line: &str) {
-        // A process that has ended gives the reason when its output is read.
+        // If the process has ended, reading its output reports the reason.
         let _ = self.input.write_all(format!("{line}\n").as_bytes()).await;
     }
 
-    /// The next line that the process prints.
+    /// Returns the next line that the process prints.
     ///
     /// # Errors
-    /// The process has ended instead; the error has the end of its output.
+    /// The process has ended instead. The error contains the end of its output.
     pub(super) async fn line(&mut self) -> Result<String> {
         if let Some(line) = self.lines.next_line().await? {
             return Ok(line);
@@ -60,10 +60,10 @@ impl Rank {
         bail!("{} ended ({status}): {last}", self.name)
     }
 
-    /// The process's only line, once it has ended successfully.
+    /// Returns the process's only line, after the process has ended successfully.
     ///
     /// # Errors
-    /// As [`line`](Self::line), or an exit status other than success.
+    /// The errors of [`line`](Self::line), or an exit status other than success.
     pub(super) async fn only_line(mut self) -> Result<String> {
         let line = self.line().await?;
         let status = self.child.wait().await?;

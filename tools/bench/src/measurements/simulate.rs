@@ -1,4 +1,4 @@
-//! `tributary-bench simulate`: time and bytes of an all-reduce over links that lose more and more.
+//! `tributary-bench simulate`: time and bytes of an all-reduce over links with rising loss.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The network that all loads have, and a run on it.
+//! The network that all loads share, and a run on it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::generator::{Generator, GeneratorError, Load, Receiver, SENDERS, Sende
 
 const TOPOLOGY: &str = include_str!("../../../../topologies/two-workers.toml");
 const TOPOLOGY_NAME: &str = "topologies/two-workers.toml (built in)";
-/// Time for switch and generator to come up to speed before anything is counted.
+/// Time for which the switch and the generator run before items are counted.
 const WARM_UP: Duration = Duration::from_millis(500);
 
 /// A workload of a measurement: a load, and the settings that a switch needs for it.
@@ -21,36 +21,36 @@ pub(super) trait Workload {
     /// The traffic that the generator sends.
     type Load: Load;
 
-    /// The load, from its beginning.
+    /// Returns the load, from its first item.
     fn load(&self) -> Result<Self::Load, SwitchLabError>;
 
-    /// The length of its frames.
+    /// Returns the length of the load's frames in bytes.
     fn frame_bytes(&self) -> usize;
 
-    /// The way in which the hosts send to this switch.
+    /// Returns the way in which the hosts send to this switch.
     fn sending(&self, switch: SwitchUnderTest) -> Sending;
 
-    /// The program and the entries of a switch that runs programs.
+    /// Returns the program and the entries for a switch that runs programs.
     fn programming(&self) -> Result<Programming, SwitchLabError>;
 
-    /// Starts one of the switches; it may not be up yet when this returns.
+    /// Starts one of the switches. The switch may not be ready yet when this returns.
     fn start(&self, bed: &TestBed<'_>, switch: SwitchUnderTest) -> Result<Process, SwitchLabError>;
 }
 
-/// The topology of the lab: a switch with two hosts that send, and one that receives.
+/// Returns the topology of the lab: a switch, two hosts that send, and one host that receives.
 pub(super) fn topology(mtu: u16) -> Result<Topology, SwitchLabError> {
     let topology = Topology::parse(TOPOLOGY, TOPOLOGY_NAME).map_err(SwitchLabError::BadTopology)?;
     topology.with_mtu(mtu).map_err(SwitchLabError::BadMtu)
 }
 
-/// Brings the network up: its links are as fast as they can be, and carry joined frames if a
-/// host or switch joins them.
+/// Brings the network up, with unlimited link rates.
+/// The links carry joined frames if a host or switch joins frames.
 pub(super) fn lab(topology: &Topology, options: &SwitchLabOptions) -> Result<Lab, SwitchLabError> {
     let lab_options = LabOptions { rates: false, offloads: true, ..LabOptions::new(&options.name) };
     Ok(Lab::up(topology, &lab_options)?)
 }
 
-/// The network, and what all runs share.
+/// The network, and the data that all runs share.
 pub(super) struct TestBed<'a> {
     pub(super) lab: &'a Lab,
     options: &'a SwitchLabOptions,
@@ -95,7 +95,7 @@ impl<'a> TestBed<'a> {
         Process::start(self.lab, &self.options.program, self.switch, switch)
     }
 
-    /// All runs of one setting, with the switches in turn; calls `done` with each.
+    /// Makes all runs of one setting, with the switches in turn. Calls `done` with each run.
     pub(super) fn turns(
         &self,
         workload: &impl Workload,
@@ -135,7 +135,7 @@ impl<'a> TestBed<'a> {
         Ok(Run::new(switch, number, &counted, times))
     }
 
-    /// The hosts.
+    /// Makes the generator, with its sockets at the hosts.
     fn generator<W: Workload>(
         &self,
         workload: &W,

@@ -17,10 +17,10 @@ pub enum SwitchLabError {
     /// The network could not be made.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// A defect of Tributary.
+    /// The built-in topology is malformed, which is a defect of Tributary.
     #[error("the built-in topology: {0}")]
     BadTopology(TopologyError),
-    /// A defect of Tributary.
+    /// The built-in topology has the wrong nodes, which is a defect of Tributary.
     #[error("the built-in topology is not a switch with a server and two workers")]
     Topology,
     /// The switch could not be started.
@@ -33,7 +33,7 @@ pub enum SwitchLabError {
         /// The operating system's error.
         reason: io::Error,
     },
-    /// Only programs were asked for.
+    /// A measurement that needs a program was requested of a switch that runs none.
     #[error("{0} runs no programs: it only aggregates")]
     RunsNoPrograms(&'static str),
     /// A run failed, perhaps because the switch has ended.
@@ -43,20 +43,20 @@ pub enum SwitchLabError {
         switch: &'static str,
         /// The error of the run.
         error: Box<SwitchLabError>,
-        /// The end of its log.
+        /// The end of the switch's log.
         words: String,
     },
     /// The MTU is too small for a slice.
     #[error("an MTU of {0}: no slice fits into such a packet; the smallest for which one does is {1}")]
     Mtu(u16, usize),
-    /// Frames have no such length.
+    /// The requested length of frames is too short or too long.
     #[error("frames of {bytes} bytes: the shortest are of {least}, the longest of {most}")]
     FrameLength {
         /// The requested length.
         bytes: usize,
-        /// The length of headers and a packet's number.
+        /// The shortest length, which has room for the headers and a packet's number.
         least: usize,
-        /// The length of the longest Ethernet frame.
+        /// The longest length of an Ethernet frame.
         most: usize,
     },
     /// The topology does not allow this MTU.
@@ -68,16 +68,16 @@ pub enum SwitchLabError {
     /// The tables could not be written.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// A defect of Tributary: the program and the entries do not fit.
+    /// The built-in P4Info is malformed, which is a defect of Tributary.
     #[error("the built-in program does not fit: {0}")]
     P4Info(P4InfoError),
-    /// A defect of Tributary: the program and the entries do not fit.
+    /// The program and the entries do not fit, which is a defect of Tributary.
     #[error(transparent)]
     Entry(#[from] EntryError),
     /// The load generator failed.
     #[error(transparent)]
     Generator(#[from] GeneratorError),
-    /// There is nothing to compare.
+    /// The statistics could not be computed.
     #[error(transparent)]
     Statistics(#[from] StatisticsError),
     /// The caller stopped the measurement.

@@ -1,10 +1,12 @@
 //! One switch between three veth interfaces, under the load of the [`generator`](crate::generator).
+//!
 //! The embedded switch and BMv2 take turns, with the same program, tables and load.
 //!
-//! - [`aggregation`]: sums of two children's slices, beside a bare loop, too;
+//! - [`aggregation`]: sums of two children's slices, also compared with a bare loop;
 //! - [`forwarding`]: packets through programs of the kind that people run on BMv2.
 //!
-//! Each run starts a new switch process, in a [`Lab`](tributary_lab::Lab) that is removed after the measurement.
+//! Each run starts a new switch process, in a [`Lab`](tributary_lab::Lab) that is removed after the
+//! measurement.
 
 pub mod aggregation;
 mod bed;
@@ -21,7 +23,7 @@ pub use error::SwitchLabError;
 pub use report::{Candidate, Case, Comparison, Report, Run};
 pub use switch::SwitchUnderTest;
 
-/// Options of a measurement, whatever the load.
+/// Options of a measurement, for any load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SwitchLabOptions {
     /// The lab's name, unique on this machine.
@@ -32,7 +34,7 @@ pub struct SwitchLabOptions {
     pub switches: Vec<SwitchUnderTest>,
     /// Number of runs of each switch.
     pub runs: usize,
-    /// Slices or packets in flight at once, powers of two.
+    /// Numbers of slices or packets in flight at once, which are powers of two.
     pub windows: Vec<u32>,
     /// The measured time of a run.
     pub seconds: Duration,

@@ -12,17 +12,17 @@ use crate::statistics::{Ratio, Summary};
 pub struct Run {
     /// The switch.
     pub switch: SwitchUnderTest,
-    /// The number of its run, from 1.
+    /// The number of the switch's run, from 1.
     pub run: usize,
     /// Slices or packets per second.
     pub per_second: f64,
-    /// Slices whose sum came out, or packets.
+    /// Number of slices whose sum came out, or of packets that came out.
     pub items: u64,
     /// The number of items sent again because a frame was lost.
     pub resent: u64,
     /// The measured time, in seconds.
     pub seconds: f64,
-    /// Processor time of the switch on all cores in that time.
+    /// Processor time of the switch on all cores during the measured time.
     pub switch_cpu_seconds: f64,
     /// Processor time of the generator's thread.
     pub generator_cpu_seconds: f64,
@@ -56,35 +56,35 @@ pub struct Candidate {
     pub per_second: Summary,
     /// Number of cores that the switch kept busy.
     pub switch_cores: Summary,
-    /// Share of its core that the generator kept busy.
+    /// Share of one core that the generator kept busy.
     pub generator_cores: Summary,
-    /// Number of cores that everything else kept busy.
+    /// Number of cores that all other processes kept busy.
     pub other_cores: Summary,
     /// The number of items sent again in all runs.
     pub resent: u64,
 }
 
-/// A comparison that is wanted.
+/// A requested comparison.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Versus {
-    /// A switch of ours.
+    /// The switch of this project.
     pub(super) ours: SwitchUnderTest,
-    /// Another.
+    /// The switch that it is compared with.
     pub(super) other: SwitchUnderTest,
-    /// The least ratio of our rate to the other's, if there is a limit.
+    /// The least allowed ratio of our rate to the other's; `None` without a limit.
     pub(super) limit: Option<f64>,
 }
 
-/// A switch of ours compared with another.
+/// A switch of this project, compared with another.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// Ours.
+    /// The switch of this project.
     pub switch: SwitchUnderTest,
-    /// The other switch.
+    /// The switch that it is compared with.
     pub other: SwitchUnderTest,
     /// Ratio of our rate to the other's.
     pub ratio: Ratio,
-    /// The least allowed ratio of the medians, if there is one.
+    /// The least allowed ratio of the medians; `None` without a limit.
     pub limit: Option<f64>,
     /// True if the ratio reaches the limit.
     pub passed: bool,
@@ -96,16 +96,16 @@ pub struct Case<Setting> {
     /// The setting.
     #[serde(flatten)]
     pub setting: Setting,
-    /// One for each switch.
+    /// The results of each switch.
     pub candidates: Vec<Candidate>,
-    /// Comparisons of our switches with other switches, as far as both were measured.
+    /// The comparisons for which both switches were measured.
     pub comparisons: Vec<Comparison>,
     /// The runs in the order in which they took place.
     pub runs: Vec<Run>,
 }
 
 impl<Setting> Case<Setting> {
-    /// The results of all runs with one setting, and these comparisons, as far as both were measured.
+    /// Summarises all runs with one setting. Makes those comparisons for which both switches were measured.
     pub(super) fn new(
         setting: Setting,
         switches: &[SwitchUnderTest],
@@ -132,14 +132,14 @@ impl<Setting> Case<Setting> {
 /// The whole measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report<Setting> {
-    /// One for each setting.
+    /// The results of each setting.
     pub cases: Vec<Case<Setting>>,
     /// True if all ratios reach their limits; `None` if no ratio with a limit was measured.
     pub passed: Option<bool>,
 }
 
 impl<Setting> Report<Setting> {
-    /// The report on all cases.
+    /// Makes the report on all cases.
     pub(super) fn new(cases: Vec<Case<Setting>>) -> Self {
         let limited = || {
             cases.iter().flat_map(|case| &case.comparisons).filter(|comparison| comparison.limit.is_some())

@@ -15,18 +15,20 @@ use super::SwitchLabError;
 use crate::compile::{CC, is_installed};
 use crate::cpu::{self, ProcessTimes};
 
-/// The number of last lines of a log in an error.
+/// The number of lines at the end of a log that an error shows.
 const SHOWN_LINES: usize = 5;
 
 /// A switch that can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SwitchUnderTest {
-    /// `tributary switch`, with one frame at a time.
+    /// `tributary switch`, which receives and sends one frame at a time.
     Softswitch,
-    /// The `tributary switch` of labs: neighbouring frames cross a link as one, on their way in and out.
+    /// The program `tributary switch` as labs run it.
+    ///
+    /// Neighbouring frames cross a link as one, on their way in and out.
     Joined,
-    /// `tributary switch --bypass-queues`: one frame at a time, past its interfaces' queues.
+    /// `tributary switch --bypass-queues`, which sends one frame at a time past its interfaces' queues.
     Bypassing,
     /// BMv2's `simple_switch_grpc`, from the PATH.
     Bmv2,
@@ -35,7 +37,7 @@ pub enum SwitchUnderTest {
 }
 
 impl SwitchUnderTest {
-    /// The name of the program.
+    /// Returns the name of the program.
     pub fn name(self) -> &'static str {
         match self {
             Self::Softswitch => "the embedded switch",
@@ -46,7 +48,7 @@ impl SwitchUnderTest {
         }
     }
 
-    /// The missing requirement of this machine, with a remedy; `None` if the switch can run.
+    /// Returns the requirement that this machine lacks, with a remedy; `None` if the switch can run.
     pub fn missing(self) -> Option<&'static str> {
         let (found, missing) = match self.program() {
             Some(program) => (
@@ -63,7 +65,7 @@ impl SwitchUnderTest {
         self == Self::Joined
     }
 
-    /// The program, if it is one that is programmed over P4Runtime.
+    /// Returns the program, if it is programmed over P4Runtime.
     fn program(self) -> Option<SwitchProgram> {
         match self {
             Self::Softswitch | Self::Joined | Self::Bypassing => Some(SwitchProgram::Embedded),
@@ -77,12 +79,12 @@ impl SwitchUnderTest {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CpuTimes {
     pub(super) switch: Duration,
-    /// Time of all processes and the kernel.
+    /// Processor time of all processes and of the kernel.
     pub(super) machine: Duration,
 }
 
 impl CpuTimes {
-    /// The difference to an earlier time.
+    /// Returns the time since an earlier reading.
     pub(super) fn since(self, earlier: Self) -> Self {
         Self {
             switch: self.switch.saturating_sub(earlier.switch),
@@ -91,22 +93,23 @@ impl CpuTimes {
     }
 }
 
-/// A running switch; dropping it ends the process.
+/// A running switch. Its process ends when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Process {
     switch: SwitchUnderTest,
     child: Child,
     log: PathBuf,
-    /// Its P4Runtime address; `None` for the loop.
+    /// The switch's P4Runtime address; `None` for the loop.
     target: Option<Target>,
 }
 
 impl Process {
     /// Starts a switch that runs programs at its station, on all interfaces there.
-    /// It may not be up yet when this returns.
+    ///
+    /// The switch may not be ready yet when this returns.
     ///
     /// # Errors
-    /// It does not start, or runs no programs.
+    /// The switch does not start, or it runs no programs.
     pub(super) fn start(
         lab: &Lab,
         program: &Path,
@@ -132,7 +135,7 @@ impl Process {
         Ok(process)
     }
 
-    /// A process that `start` has started and that writes to the given log.
+    /// Calls `start` to start the process of a switch with the given log.
     pub(super) fn with_log(
         lab: &Lab,
         switch: SwitchUnderTest,
@@ -143,12 +146,12 @@ impl Process {
         Ok(Self { switch, child: start(output)?, log, target: None })
     }
 
-    /// Its P4Runtime address; `None` for the loop.
+    /// Returns the switch's P4Runtime address; `None` for the loop.
     pub(super) fn target(&self) -> Option<Target> {
         self.target.clone()
     }
 
-    /// Its processor time on all cores, and that of all processes together.
+    /// Returns the processor time of the switch, and of all processes together, on all cores.
     pub(super) fn cpu(&self) -> Result<CpuTimes, SwitchLabError> {
         let failed = |step| failed(self.switch, step);
         Ok(CpuTimes {
@@ -171,7 +174,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // An error means that it has ended by itself.
+        // `kill` fails if the process has ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

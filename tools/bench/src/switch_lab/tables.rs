@@ -12,19 +12,20 @@ use super::SwitchLabError;
 
 const COOKIE: u64 = 1;
 const ELECTION_ID: u128 = 1;
-/// The time that a switch may take to start: the machine may be busy.
+/// Time limit for the start of a switch. It is long because the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The program and the table entries that the controller installs before the load starts.
 pub(super) struct Programming {
-    /// p4c's JSON.
+    /// The program: p4c's JSON.
     pub(super) json: &'static str,
     pub(super) p4info: P4Info,
-    /// Its entries.
+    /// The entries of the program.
     pub(super) updates: Vec<Update>,
 }
 
-/// Installs a program and its entries as soon as the switch is up.
+/// Installs a program and its entries as soon as the switch is ready.
+///
 /// Both stay installed when this returns.
 pub(super) fn install(lab: &Lab, target: Target, programming: Programming) -> Result<(), SwitchLabError> {
     let Programming { json, p4info, updates } = programming;

@@ -1,7 +1,8 @@
-//! Captures, as people give them to a switch in place of links: pcap and pcapng.
+//! Captures that users give to a switch in place of links: pcap and pcapng.
 //!
-//! Checked: what was read is the same after it was written and read again; memory is used in proportion to the bytes,
-//! whatever lengths they claim; no frame is longer than frames are.
+//! The target checks these properties: frames do not change when they are written and read again; memory is
+//! used in proportion to the bytes, for any claimed lengths; and no frame is longer than a link's longest
+//! frame.
 
 use std::io;
 use std::time::Duration;
@@ -12,9 +13,11 @@ use crate::bounded::within;
 use crate::finding::sound;
 use crate::{Seed, Target};
 
-/// Memory in addition to the bytes' own: what is read from a file at once, twice.
+/// Memory in addition to the memory for the bytes: two buffers for reading from a file.
 const PIECES: usize = 1 << 19;
-/// The most memory for a byte: an interface's description is twenty bytes, and some hundreds in memory.
+/// The most memory for a byte.
+///
+/// An interface's description takes twenty bytes, and some hundreds of bytes in memory.
 const EACH: usize = 64;
 /// The longest frame of a link.
 const LONGEST: usize = 65_549;
@@ -37,7 +40,7 @@ fn run(bytes: &[u8]) {
         }
     });
     let mut frames = Frames::new();
-    // Frames before damage count as well.
+    // Frames before a damaged part count, too, so the error is ignored.
     let _ = read(bytes, &mut frames);
     let mut again = Frames::new();
     sound(read(&written(&frames, Resolution::Nanoseconds), &mut again));
@@ -73,7 +76,7 @@ fn seeds() -> Vec<Seed> {
     ]
 }
 
-/// A section with an interface, and frames in blocks of both kinds.
+/// Makes a section with an interface, and frames in blocks of both kinds.
 fn next_generation() -> Vec<u8> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
     let block = |kind: u32, body: Vec<u8>| {
@@ -81,7 +84,7 @@ fn next_generation() -> Vec<u8> {
         [words(&[kind, length]), body, words(&[length])].concat()
     };
     let section = block(0x0a0d_0d0a, words(&[0x1a2b_3c4d, 1, u32::MAX, u32::MAX]));
-    // Link type 1, and times in nanoseconds.
+    // The interface has link type 1, and times in nanoseconds.
     let interface = block(1, words(&[1, 0, 9 | 1 << 16, 9, 0]));
     let enhanced = block(6, [words(&[0, 1, 2, 16, 16]), vec![7; 16]].concat());
     let simple = block(3, [words(&[14]), vec![8; 16]].concat());

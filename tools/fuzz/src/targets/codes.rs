@@ -1,7 +1,8 @@
 //! Gradient codes, as a parameter server receives them from workers.
 //!
-//! Checked: decoding gives the right number of values, all finite, or an error; both use memory only in proportion to
-//! the values or to the code's own bytes; everything that an encoder writes can be read.
+//! The target checks these properties: decoding gives the right number of finite values, or an error;
+//! encoding and decoding use memory only in proportion to the values or to the code's bytes; and every code
+//! that an encoder writes can be decoded.
 
 use tributary_codec::{Codec, EncodeError, Kind, Uncompressed, decode, decode_into};
 
@@ -10,10 +11,12 @@ use crate::finding::sound;
 use crate::input::Input;
 use crate::{Seed, Target};
 
-/// Memory in addition to the values and the code's own fields: tables of a code, and an error's text.
+/// Memory in addition to the memory for the values and the code's fields.
+///
+/// It is for the tables of a code, and for an error's text.
 const LITTLE: usize = 16 << 10;
 
-/// Every codec, once.
+/// One codec of each kind.
 const CODECS: [&str; 16] = [
     "none",
     "f16",
@@ -47,7 +50,7 @@ fn run(bytes: &[u8]) {
     let expected = input.number();
     let code = input.0;
     read(code, expected);
-    // Also read the code with the length that it claims.
+    // Decodes the code again, for the number of values that it claims.
     if let Some(said) = code.get(4..8) {
         let said = said.iter().rev().fold(0, |said: usize, byte| said << 8 | usize::from(*byte));
         read(code, said.min(1 << 16));

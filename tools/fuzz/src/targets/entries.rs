@@ -1,6 +1,7 @@
-//! Entries that a switch starts with, from a file in the format of p4lang's tutorials.
+//! Entries for the start of a switch, from a file in the format of p4lang's tutorials.
 //!
-//! Checked: an entry that a switch takes can be deleted again; memory is used in proportion to the bytes.
+//! The target checks these properties: an entry that a switch accepts can be deleted again, and memory is
+//! used in proportion to the bytes.
 
 use std::sync::{Arc, LazyLock};
 
@@ -18,9 +19,9 @@ const JSON: &str = include_str!("../../../../crates/softswitch/tests/programs/ro
 const INFO: &str = include_str!("../../../../crates/softswitch/tests/programs/router.p4info.txtpb");
 const ENTRIES: &str = include_str!("../../../../crates/softswitch/tests/programs/router.runtime.json");
 
-/// Memory in addition to the bytes' own: an error lists the program's objects.
+/// Memory in addition to the memory for the bytes. An error lists the program's objects.
 const PROGRAM: usize = 64 << 10;
-/// The most memory for a byte: an empty list in a list is two bytes.
+/// The most memory for a byte. An empty list in a list takes two bytes.
 const EACH: usize = 256;
 
 pub(super) const TARGET: Target = Target {

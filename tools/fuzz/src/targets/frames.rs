@@ -1,7 +1,8 @@
-//! Frames, as hosts receive them: anyone on the wire can send any bytes.
+//! Frames, as hosts receive them. Anyone on the link can send any bytes.
 //!
-//! Checked: reading allocates no memory; accepted messages have only one encoding (writing them again gives the same
-//! bytes, or the same frame where others may have changed the headers around it).
+//! The target checks these properties: reading allocates no memory, and accepted messages have only one
+//! encoding. Writing a message again must give equal bytes, or an equal frame where other nodes may have
+//! changed the headers around it.
 
 use tributary_wire::frame::{self, ENCAPSULATION_BYTES};
 use tributary_wire::{
@@ -39,12 +40,12 @@ fn message(bytes: &[u8]) {
     }
 }
 
-/// The values of a message.
+/// Returns the values of a message.
 fn carried(view: &MessageView<'_>) -> Option<Vec<i32>> {
     view.values().map(|values| values.iter().collect())
 }
 
-/// The bytes of a message.
+/// Writes the message again, and returns its bytes.
 fn written(view: &MessageView<'_>) -> Vec<u8> {
     let hops: Vec<Hop> = view.hops().collect();
     assert_eq!(view.first_hop(), hops.first().copied());
@@ -67,7 +68,7 @@ fn probe(bytes: &[u8]) {
         let source = MacAddr::new(bytes[6], bytes[7], bytes[8], bytes[9], bytes[10], bytes[11]);
         let frame = probe.to_frame(source);
         assert_eq!(Probe::parse(&frame), Ok(probe));
-        // The byte after the version is ignored, and so is padding of the frame.
+        // The byte after the version is ignored, and so is the frame's padding.
         assert_eq!((&frame[..19], &frame[20..24]), (&bytes[..19], &bytes[20..24]));
     }
 }

@@ -1,8 +1,8 @@
-//! Messages between the controller and a job's member, from which the structure of sums is made.
+//! Messages between the controller and a job's member, which define the structure of sums.
 //!
-//! Checked: an accepted configuration is unchanged after a round trip over the wire; a worker or a server can be made
-//! from it or refuses with a reason, with memory in proportion to the message; a name of shared memory stays in its
-//! folder.
+//! The target checks these properties: an accepted configuration does not change in a round trip over the
+//! wire; a worker or a server can be made from it, or refuses it with a reason, with memory in proportion to
+//! the message; and a name of shared memory stays in its folder.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::finding::sound;
 use crate::packets::{ADDRESSES, header, hop, values};
 use crate::{Seed, Target};
 
-/// Memory for a slot of the window, and memory for a job in addition.
+/// Memory for each slot of the window, and memory for the job.
 const SLOT: usize = 4 << 10;
 const LITTLE: usize = 64 << 10;
-/// The largest window that is tried: larger ones add nothing but time.
+/// The largest window that is tried. A larger window would only take more time.
 const WIDE: u32 = 1 << 12;
 
 pub(super) const TARGET: Target = Target {

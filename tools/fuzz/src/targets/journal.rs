@@ -1,7 +1,7 @@
-//! A controller's journal: jobs as written by an earlier controller, perhaps of another version
-//! or with another topology.
+//! A controller's journal, with jobs that an earlier controller has written.
 //!
-//! Checked: a record is accepted or refused; an accepted plan is the same after it is written and read again.
+//! The earlier controller may have had another version or another topology. The target checks that a record
+//! is accepted or refused, and that an accepted plan does not change when it is written and read again.
 
 use std::sync::LazyLock;
 
@@ -57,7 +57,7 @@ fn seeds() -> Vec<Seed> {
         },
     });
     let record = record.to_string().into_bytes();
-    // A seed that is refused would be useless.
+    // If a seed were refused, it would be useless.
     assert_eq!(tributary_controller::check_record(&record, &TOPOLOGY), Ok("job".to_owned()));
     vec![("plan".to_owned(), plan.to_string().into_bytes()), ("record".to_owned(), record)]
 }

@@ -18,7 +18,7 @@ mod training;
 
 use crate::Target;
 
-/// All targets, those with the most remote sources of bytes first.
+/// All targets. Targets whose bytes come from more remote senders are first.
 pub(crate) const ALL: [Target; 15] = [
     frames::TARGET,
     protocol::TARGET,

@@ -1,7 +1,8 @@
-//! P4Info: a compiled program's objects, as text from a file, and as a message from a controller.
+//! P4Info, which lists a compiled program's objects: text from a file, or a message from a controller.
 //!
-//! Checked: accepted P4Info is unchanged after a round trip over the wire; all objects are found by their ids and
-//! names, and their references to others resolve; reading uses memory only in proportion to the bytes.
+//! The target checks these properties: accepted P4Info does not change in a round trip over the wire; all
+//! objects are found by their ids and names; their references to other objects resolve; and reading uses
+//! memory only in proportion to the bytes.
 
 use prost::Message;
 use tributary_p4runtime::P4Info;
@@ -12,9 +13,11 @@ use crate::finding::sound;
 use crate::program::P4INFO;
 use crate::{Seed, Target};
 
-/// Memory in addition to the bytes' own: P4Info's descriptor, which is needed to read text.
+/// Memory in addition to the memory for the bytes: P4Info's descriptor, which is needed to read text.
 const DESCRIPTION: usize = 8 << 20;
-/// The most memory for a byte: an empty message in a list is two bytes, and some hundreds in memory.
+/// The most memory for a byte.
+///
+/// An empty message in a list takes two bytes, and some hundreds of bytes in memory.
 const EACH: usize = 1024;
 
 pub(super) const TARGET: Target = Target {
@@ -63,7 +66,7 @@ fn seeds() -> Vec<Seed> {
     ]
 }
 
-/// One object of each kind.
+/// P4Info with one object of each kind.
 const SMALL: &str = r#"pkg_info { arch: "v1model" }
 tables {
   preamble { id: 33554433 name: "a.t" alias: "t" }

@@ -1,8 +1,9 @@
-//! P4Runtime: what a controller sends to a switch, and what a switch answers.
+//! P4Runtime: the messages that a controller sends to a switch, and the switch's replies.
 //!
-//! An input is the kind of a message and its protobuf. Checked: an entity that a controller reads by name is the same
-//! when it is sent again; a switch carries out a write or refuses with a reason, and can be read afterwards; an entry
-//! that was written is found, and is gone when it has been deleted; a packet-out becomes a frame of its own length.
+//! An input is the kind of a message and its protobuf. The target checks these properties: an entity that a
+//! controller reads by name does not change when it is sent again; a switch executes a write or refuses it
+//! with a reason, and can be read afterwards; an entry that was written is found, and is not found after it
+//! was deleted; and a packet-out becomes a frame of the packet's length.
 
 use std::sync::Arc;
 
@@ -63,7 +64,7 @@ fn write(request: WriteRequest) {
         let found =
             sound(requests::read(&switch, ReadRequest { entities: vec![pattern], ..ReadRequest::default() }));
         for entity in found {
-            // A controller understands what a switch reports, and can send it back.
+            // A controller can parse an entity that a switch reports, and can send it back.
             let entity = sound(Entity::from_proto(info, &entity));
             let is_default = matches!(query, Query::AllDefaults);
             if !is_default {
@@ -97,7 +98,7 @@ fn stream(message: StreamMessageRequest) {
     let payload = packet.payload.len();
     match requests::packet_out(&PIPELINE, &packet) {
         Ok(frame) => {
-            // The program's own header is two bytes.
+            // The program's packet-in header is two bytes long.
             assert_eq!(frame.len(), payload + 2);
             Switch::new(Arc::clone(&PIPELINE)).process(CPU_PORT, &frame, &mut Outputs::new());
         }

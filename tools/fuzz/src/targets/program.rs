@@ -1,8 +1,9 @@
 //! Compiled P4 programs, which a controller loads into a switch.
 //!
-//! An input is a program's JSON. A first byte can select another form: positions in a real program, replacements for
-//! them, and a frame, since mutations of text alone hardly ever get past its syntax. The target checks that a program
-//! is refused or processes frames, in both cases without a panic, with and without a packet log.
+//! An input is a program's JSON. If the first byte is in `DAMAGED`, the input has another form: positions in
+//! a real program, replacements for them, and a frame. This form is needed because mutations of text alone
+//! hardly ever get past its syntax. The target checks that a program is refused or processes frames, in both
+//! cases without a panic, with and without a packet log.
 
 use std::borrow::Cow;
 use std::io;
@@ -20,7 +21,7 @@ use crate::packets::{self, hop, values};
 use crate::program::{JSON, P4INFO, Small};
 use crate::{Seed, Target};
 
-/// The switch's test programs of these names: each with its JSON and its P4Info.
+/// Returns the switch's test programs with these names, each with its JSON and its P4Info.
 macro_rules! test_programs {
     ($($name:literal)*) => {
         [$((
@@ -31,17 +32,18 @@ macro_rules! test_programs {
     };
 }
 
-/// Programs that use all of v1model; our own is behind them.
+/// Programs that together use all of v1model. `ORIGINALS` has this project's program after them.
 const TEST_PROGRAMS: [(&str, &str, &str); 21] = test_programs![
     "arithmetic" "checksums" "clocks" "constructs" "control" "copies" "drops" "externs" "hashing" "language" "logged"
     "matching" "packet_io" "parsing" "paths" "router" "selectors" "stacks" "state" "timeouts" "unions"
 ];
-/// First bytes of inputs that damage a program: two for each, for one with a log and one without.
-/// Text never begins with them.
+/// First bytes of inputs that damage a program: two for each program.
+///
+/// One is for a run with a packet log, and one is for a run without it. Text never begins with these bytes.
 const DAMAGED: RangeInclusive<u8> = 0x80..=0xbf;
 /// The most changes in one input.
 const CHANGES: usize = 6;
-/// The longest part that replaces another: a longer one would only be slow.
+/// The longest part that replaces another part. A longer part would only be slow.
 const PART: usize = 5000;
 
 pub(super) const TARGET: Target = Target {
@@ -56,18 +58,18 @@ pub(super) const TARGET: Target = Target {
 /// A program to damage.
 struct Original {
     p4info: message::P4Info,
-    /// The document, without white space.
+    /// The JSON text, without white space.
     text: String,
-    /// The ranges of its parts: one for each value, containers before their contents.
+    /// The ranges of its parts, one for each value. A container comes before its contents.
     parts: Vec<Range<usize>>,
 }
 
-/// The first byte of an input that damages a program, by the program's place among the originals.
+/// Returns the first byte of an input that damages the program at this index of `ORIGINALS`.
 const fn first_byte(place: u8, is_logged: bool) -> u8 {
     *DAMAGED.start() + 2 * place + is_logged as u8
 }
 
-/// A log without a reader.
+/// A packet log whose output is discarded.
 static LOG: LazyLock<io::Result<PacketLog>> = LazyLock::new(|| PacketLog::new(LogForm::Text, io::sink()));
 
 static ORIGINALS: LazyLock<Vec<Original>> = LazyLock::new(|| {
@@ -88,9 +90,10 @@ impl Original {
         Pipeline::load_to_log(json, self.p4info.clone(), log)
     }
 
-    /// The text with other parts at some positions.
-    /// It works on text and not on a tree of values: copying a tree and writing it out would take longer than the check
-    /// itself.
+    /// Returns the text with other parts at some positions.
+    ///
+    /// It works on text and not on a tree of values, because copying and writing a tree would take longer
+    /// than the check itself.
     fn damaged(&self, input: &mut Input<'_>) -> String {
         let mut changes = Vec::<(Range<usize>, _)>::new();
         for _ in 0..usize::from(input.byte()) % (CHANGES + 1) {
@@ -120,7 +123,7 @@ impl Original {
     }
 }
 
-/// Replacements that could be in a program by mistake.
+/// Replacements that a program could contain by mistake.
 const REPLACEMENTS: [&str; 20] = [
     "null",
     r#""""#,
@@ -144,7 +147,7 @@ const REPLACEMENTS: [&str; 20] = [
     r#""later_hops""#,
 ];
 
-/// Writes a document, and the ranges of its parts.
+/// Writes a document to `text`, and the ranges of its parts to `parts`.
 fn write(json: &Value, text: &mut String, parts: &mut Vec<Range<usize>>) {
     let (from, place) = (text.len(), parts.len());
     parts.push(from..from);
@@ -190,8 +193,9 @@ fn run(bytes: &[u8]) {
     }
 }
 
-/// Runs a program on `frame`, and on frames that reach all code of our programs and of programs that
-/// choose by the first byte.
+/// Runs a program on `frame` and on other frames.
+///
+/// The other frames reach all code of this project's programs, and of programs that branch on the first byte.
 fn exercise(pipeline: Pipeline, frame: &[u8]) {
     let mut switch = Switch::new(Arc::new(pipeline));
     let mut outputs = Outputs::new();

@@ -1,10 +1,10 @@
-//! A whole job, two workers and a server that reads the sums, with an attacker on the wire who
-//! does not have the secret.
+//! A whole job with an attacker on the links who does not have the secret.
 //!
-//! An input determines what happens to packets: they are delivered in any order and any number of times, with bytes
-//! changed or with other packets in their place; time passes. Checked: an operation ends with exactly the sum of an
-//! undisturbed job, or with an error; no slice with other values or sums is believed; without changes there are no
-//! errors. (The chance of a forgery is 2^-61 per try, so that no run will see one.)
+//! The job has two workers and a server that reads the sums. An input determines the packets that arrive: in
+//! any order, any number of times, with bytes changed, or with other packets in their place. It also lets
+//! time pass. The target checks these properties: an operation ends with exactly the sum of an undisturbed
+//! job, or with an error; no worker accepts a slice with other values or sums; and without changed packets no
+//! operation fails. (The chance of a forgery is 2^-61 per attempt, so that no run will see one.)
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::LazyLock;
@@ -24,7 +24,7 @@ use crate::{Seed, Target};
 const JOB: u16 = 5;
 const WORKERS: [Rank; 2] = [Rank::new(0), Rank::new(1)];
 const WINDOW: u32 = 4;
-/// Number of packets that are remembered: an attacker can send old ones again.
+/// Number of packets that the attacker keeps, and can send again later.
 const REMEMBERED: usize = 48;
 /// The most steps of one input.
 const STEPS: usize = 48;
@@ -45,7 +45,7 @@ enum End {
     Server,
 }
 
-/// A job, and the packets on its wire.
+/// A job, and the packets on its links.
 #[derive(Clone)]
 struct World {
     now: Time,
@@ -54,8 +54,9 @@ struct World {
     /// INA messages and their recipients.
     wire: VecDeque<(End, Vec<u8>)>,
     outcomes: Vec<(End, OperationEvent)>,
-    /// For each end, the server last, true if an operation has failed there. Such an end no longer checks
-    /// sums.
+    /// For each end, true if an operation has failed there. The server is the last end.
+    ///
+    /// An end with a failed operation no longer checks sums.
     has_failed: [bool; 3],
 }
 
@@ -67,7 +68,7 @@ struct Slice {
     values: Box<[u8]>,
 }
 
-/// An undisturbed run of the job.
+/// The results of an undisturbed run of the job.
 struct Truth {
     begin: World,
     operations: BTreeMap<OperationId, Reduced>,
@@ -98,7 +99,7 @@ static TRUTH: LazyLock<Truth> = LazyLock::new(|| {
     Truth { begin, operations, slices }
 });
 
-/// A RESULT's sequence number and contents.
+/// Returns a RESULT's sequence number and contents.
 fn result(bytes: &[u8]) -> Option<(Seq, Slice)> {
     let view = MessageView::parse(bytes).ok()?;
     let header = view.header();
@@ -107,7 +108,7 @@ fn result(bytes: &[u8]) -> Option<(Seq, Slice)> {
     (header.kind == Kind::Result).then_some((header.seq, slice))
 }
 
-/// A worker's operations.
+/// Returns a worker's operations.
 fn operations_of(worker: usize) -> Vec<AllReduce> {
     let sign = if worker == 0 { 1 } else { -3 };
     let integers = (0..300).map(|i: i32| sign * i).collect();
@@ -169,7 +170,7 @@ impl World {
         }
     }
 
-    /// Puts all packets that workers may send on the wire.
+    /// Puts all packets that workers may send on the links.
     fn send(&mut self) {
         for (at, worker) in self.workers.iter_mut().enumerate() {
             while let Some(out) = worker.poll_transmit(self.now) {
@@ -181,7 +182,7 @@ impl World {
         self.wire.drain(..oldest);
     }
 
-    /// Delivers a packet, and puts any answers on the wire.
+    /// Delivers a packet, and puts the replies on the links.
     fn deliver(&mut self, end: End, bytes: &[u8]) {
         let Ok(view) = MessageView::parse(bytes) else { return };
         match end {
@@ -259,7 +260,7 @@ fn run(bytes: &[u8]) {
     }
 }
 
-/// Makes one step; returns whether it was an attack.
+/// Makes one step. Returns true if it was an attack.
 fn step(world: &mut World, input: &mut Input<'_>) -> bool {
     let what = input.byte();
     match what % 6 {
@@ -287,7 +288,7 @@ fn step(world: &mut World, input: &mut Input<'_>) -> bool {
             believe(world, end, &bytes);
             true
         }
-        // Another packet arrives in place of the next one.
+        // Another packet arrives instead of the next packet.
         4 => {
             let len = input.number();
             believe(world, End::of(what >> 3), input.take(len));
@@ -305,9 +306,10 @@ fn picked(world: &mut World, stays: u8, number: u8) -> Option<(End, Vec<u8>)> {
     if stays & 1 == 0 { world.wire.get(at).cloned() } else { world.wire.remove(at) }
 }
 
-/// Delivers a packet, and checks what a worker believed.
-/// Lanes after a tensor's last bound have no meaning, so slices of bounds are checked through the sums that follow from
-/// them.
+/// Delivers a packet, and checks the slice that a worker accepts.
+///
+/// Lanes after a tensor's last bound have no meaning, so slices of bounds are only checked through the sums
+/// that depend on them.
 fn believe(world: &mut World, end: End, bytes: &[u8]) {
     let accepted = |world: &World| match end {
         End::Worker(at) => world.workers[at].stats().results,

@@ -1,7 +1,7 @@
-//! Profiles of backward passes, which workers hand in and from which the controller makes a schedule.
+//! Profiles of backward passes, which workers send and from which the controller makes a schedule.
 //!
-//! Checked: the schedule has each gradient once, and its sets in the order of their time points; a stall is a gap that
-//! exists, and does not block the workers permanently.
+//! The target checks these properties: the schedule has each gradient once, and its sets in the order of
+//! their time points; a stall is a gap that exists, and does not block the workers permanently.
 
 use std::time::Duration;
 

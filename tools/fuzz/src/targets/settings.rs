@@ -1,6 +1,7 @@
 //! The settings of a parameter server's job, as the operator writes them.
 //!
-//! Checked: settings that pass the check work in the server, and survive being stored and read back.
+//! The target checks that accepted settings work in the server, and do not change when they are stored and
+//! read back.
 
 use tributary_ps::server::JobSpec;
 

@@ -1,9 +1,11 @@
-//! Frames, as a switch receives them: the embedded switch with the real program
-//! and the tables of two jobs.
+//! Frames, as a switch receives them.
 //!
-//! An input is some frames, each with its ingress port. The attackers have the ports of the first job, and an unused
-//! port. The target checks that frames leave only at ports of the job, and in no more copies than the groups say. It
-//! also checks the second job's sum, which begins before the input and ends after it: no other job can change that sum.
+//! The switch is the embedded switch with the real program and the tables of two jobs.
+//!
+//! An input is some frames, each with its ingress port. The attackers have the ports of the first job, and an
+//! unused port. The target checks that frames leave only at ports of the job, and in no more copies than the
+//! multicast groups define. It also checks the second job's sum, which begins before the input and ends after
+//! it: no other job can change that sum.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -20,10 +22,10 @@ use crate::{Seed, Target};
 
 const NODE: u16 = 7;
 const JOB: u16 = 0x1234;
-/// Ports of the job's members and parent.
+/// Ports to the job's members and to its parent.
 const CHILDREN: [u16; 2] = [1, 2];
 const UP: u16 = 9;
-/// The other job.
+/// The id of the second job.
 const OTHER: u16 = 0x0777;
 const OTHERS_CHILDREN: [u16; 2] = [4, 5];
 const OTHERS_UP: u16 = 10;
@@ -34,9 +36,9 @@ const NOBODY: u16 = 3;
 const GRADIENT: u64 = 1;
 const RESULT: u64 = 2;
 const WINDOW: u64 = 16;
-/// The most frames of one input.
+/// The most frames in one input.
 const FRAMES: usize = 8;
-/// A frame's flag: its IPv4 checksum is corrected.
+/// The flag of a frame whose IPv4 checksum is corrected.
 const REPAIRED: u8 = 1;
 
 pub(super) const TARGET: Target = Target {
@@ -78,7 +80,7 @@ fn run(bytes: &[u8]) {
     assert_eq!(view.message().header().totals.contributors, 2);
 }
 
-/// Checks what leaves because of one frame.
+/// Checks the frames that leave the switch because of one frame.
 fn check(frame: &[u8], outputs: &Outputs) {
     assert!(outputs.len() <= CHILDREN.len(), "{} copies of one frame", outputs.len());
     for (port, out) in outputs.iter() {
@@ -87,15 +89,16 @@ fn check(frame: &[u8], outputs: &Outputs) {
     }
 }
 
-/// A gradient of the other job.
+/// Makes a gradient of the second job.
 fn others_gradient(child: u8) -> Vec<u8> {
     let header = packets::header(Kind::Gradient, OTHER, child.into(), 1);
     let hops = [hop(NODE, OTHERS_UP, child, 2), hop(1000, 0, 0, 1)];
     packets::frame(header, &hops, Some(&values(child.into())))
 }
 
-/// A switch with its tables as the controller writes them; each input gets a new one, so that
-/// inputs are independent.
+/// Makes a switch with its tables, as the controller writes them.
+///
+/// Each input gets a new switch, so that inputs are independent.
 fn switch() -> Switch {
     let mut switch = Switch::new(Arc::clone(&PIPELINE));
     TABLES.with_borrow(|tables| {

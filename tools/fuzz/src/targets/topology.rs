@@ -1,7 +1,8 @@
-//! Topology files, as the operator writes them, and reloads them while jobs run.
+//! Topology files that the operator writes, and reloads while jobs run.
 //!
-//! Checked: an error names an existing line; an accepted topology has a path between all its workers and servers, finds
-//! each of its nodes by name and id, and has no differences to itself. Rates are read back as they are written.
+//! The target checks these properties: an error names an existing line; an accepted topology has a path
+//! between all its workers and servers, finds each of its nodes by name and id, and has no differences from
+//! itself; and rates are read back in the form in which they are written.
 
 use tributary_topology::{Topology, format_rate, parse_rate};
 
@@ -20,7 +21,8 @@ pub(super) const TARGET: Target = Target {
 fn run(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     if let Some(rate) = parse_rate(text) {
-        // Rates are printed for people, rounded to a hundredth of the unit.
+        // Rates are printed for people, rounded to a hundredth of the unit, so the check allows this
+        // rounding.
         let again = sound(parse_rate(&format_rate(rate)).ok_or("a rate that is not read again"));
         assert!(again.abs_diff(rate) <= rate / 200, "{again} in place of {rate}");
     }
@@ -28,7 +30,7 @@ fn run(bytes: &[u8]) {
         Ok(topology) => sane(&topology),
         Err(error) => {
             let line = sound(error.line().ok_or("an error without a line"));
-            // The end of a file that ends early is after its last line.
+            // If a file ends too early, the error names the line after the last line.
             assert!((1..=text.lines().count() + 1).contains(&line), "line {line}: {error}");
         }
     }
@@ -69,7 +71,7 @@ fn seeds() -> Vec<Seed> {
     seeds
 }
 
-/// A topology with every possible key.
+/// A topology in which every possible key occurs.
 const EVERYTHING: &str = r#"name = "n"
 description = "d"
 [defaults]

@@ -1,9 +1,9 @@
-//! A worker's stream to a parameter server, through the server itself: Hello, pushed gradients in
-//! codes, and everything else that it may send, in any order.
+//! A worker's stream to a parameter server, through the server itself.
 //!
-//! Each input has a job of its own; a server has many jobs, since starting one takes ten times as long as an input.
-//! Checked: the stream ends with an answer or a reason; the job's thread survives, and has as many parameters as a
-//! worker has brought, or none.
+//! The stream has Hello, pushed gradients in codes, and all other messages, in any order. Each input has a
+//! separate job. A server has many jobs, because starting a server takes ten times as long as an input. The
+//! target checks that the stream ends with a reply or a reason. The job's thread must survive, and have
+//! either no parameters or the number of parameters that a worker has sent.
 
 use std::num::{NonZeroU16, NonZeroU64};
 use std::sync::LazyLock;
@@ -30,11 +30,11 @@ use crate::finding::sound;
 use crate::input::Input;
 use crate::{Seed, Target};
 
-/// Number of jobs of a server. When all have had their inputs, another server is started.
+/// Number of jobs of a server. When all jobs have been used, another server is started.
 const JOBS: usize = 250;
-/// The most parameters that a worker may bring.
+/// The largest number of parameters that a worker may send.
 const MOST: u64 = 100;
-/// The most messages of one input.
+/// The most messages in one input.
 const MESSAGES: usize = 12;
 /// A time longer than any input takes.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -68,7 +68,7 @@ fn run(bytes: &[u8]) {
 /// The server for the next input.
 static SERVING: Mutex<Option<Serving>> = Mutex::new(None);
 
-/// A server, and its jobs that have not had an input yet.
+/// A server, and its jobs that no input has used yet.
 struct Serving {
     client: ParameterServerClient<Channel>,
     view: View,
@@ -91,7 +91,7 @@ impl Serving {
         Self { client: ParameterServerClient::new(channel), view, unused, stop, over }
     }
 
-    /// Sends a worker's stream in a job of its own; returns the server for the next one.
+    /// Sends a worker's stream to an unused job. Returns the server for the next stream.
     async fn talk(serving: Option<Self>, messages: Vec<WorkerMessage>) -> Option<Self> {
         let mut serving = match serving {
             Some(serving) => serving,
@@ -120,7 +120,7 @@ impl Serving {
     }
 }
 
-/// Sends a stream, and reads all answers.
+/// Sends a stream, and reads all replies.
 async fn answered(
     client: &mut ParameterServerClient<Channel>,
     request: Request<impl Stream<Item = WorkerMessage> + Send + 'static>,

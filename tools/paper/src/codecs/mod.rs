@@ -1,5 +1,6 @@
 //! The time that a training takes over links of a given speed, by codec.
-//! Both directions count, and every codec that can has error feedback.
+//!
+//! The bytes of both directions count. Every codec that supports error feedback uses it.
 
 mod network;
 
@@ -12,13 +13,13 @@ use tributary_picture::{Axis, Chart, Line, OTHERS, OTHERS_LIGHT, OURS, OURS_LIGH
 use crate::results::Results;
 use network::{CurvePoint, LEARNING_RATE, Training};
 
-/// A pair of codecs, for gradients and for parameters.
+/// A pair of codecs: one for gradients and one for parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Candidate {
     codec: &'static str,
-    /// The codec of the parameters that come back.
+    /// The codec of the parameters that the server sends to the workers.
     back: &'static str,
-    /// True if each layer is encoded by itself, in place of the gradient as a whole.
+    /// True if each layer is encoded separately, instead of the gradient as a whole.
     by_layer: bool,
 }
 
@@ -60,16 +61,16 @@ const CANDIDATES: [Candidate; 28] = [
     whole("casq-4-ef", "casq-8"),
     whole("casq-4-ef", "casq-4"),
 ];
-/// Speeds of links, and numbers of seeds.
+/// The rates of links, each with the number of seeds.
 ///
-/// Rounds are synchronous, so a seed's accuracies are the same over all links.
+/// Rounds are synchronous, so a seed's accuracies are equal on all links.
 const RATES: [(&str, u64); 2] = [("50 Mbit/s", 1), ("200 Mbit/s", 3)];
 const ITERATIONS: u32 = 60;
 /// An accuracy that the training without a codec reaches well before its end.
 const TARGET: f64 = 0.94;
 const KIB: f64 = 1024.0;
 
-/// One training, for programs.
+/// The results of one training, as a row for programs.
 #[derive(Debug, Serialize)]
 struct Row {
     rate: &'static str,
@@ -85,7 +86,7 @@ struct Row {
     out_of_server: u64,
 }
 
-/// A point of a training's curve, for programs.
+/// A point of a training's curve, as a row for programs.
 #[derive(Debug, Serialize)]
 struct CurveRow {
     rate: &'static str,
@@ -98,16 +99,16 @@ struct CurveRow {
     accuracy: f64,
 }
 
-/// A candidate's trainings over links of one speed, by their seeds from 1 on.
+/// A candidate's trainings over links of one rate, in the order of their seeds from 1 on.
 struct Trained {
     candidate: Candidate,
     runs: Vec<Training>,
 }
 
-/// Trains with every candidate over every speed of links.
+/// Trains with every candidate over links of every rate.
 ///
 /// # Errors
-/// No root, a training that fails, or a file that cannot be written.
+/// No root rights, a training that fails, or a file that cannot be written.
 pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
     let said = format!(
         "Eight workers train the demo's network (100,234 parameters) over a parameter server for {ITERATIONS} synchronous \
@@ -167,7 +168,7 @@ impl Candidate {
     }
 }
 
-/// The first point of a training at which it has reached the target.
+/// Returns the first point of a training at which it has reached the target.
 fn reached(run: &Training) -> Option<&CurvePoint> {
     run.curve.iter().find(|point| point.accuracy >= TARGET)
 }
@@ -177,7 +178,9 @@ impl Trained {
         self.runs.iter().map(figure).sum::<f64>() / self.runs.len() as f64
     }
 
-    /// The mean and, of several, the least and the most.
+    /// Returns the mean of a figure.
+    ///
+    /// With several seeds, the text also has the least and the greatest value.
     fn spread(&self, figure: impl Fn(&Training) -> f64) -> (f64, String) {
         let figures = || self.runs.iter().map(&figure);
         let (least, most) = (figures().fold(f64::INFINITY, f64::min), figures().fold(0.0, f64::max));
@@ -247,7 +250,7 @@ impl Trained {
     }
 }
 
-/// The candidates in the picture: all of them would hide one another.
+/// The candidates in the picture. If it showed all candidates, they would hide one another.
 const SHOWN: [Candidate; 8] = [
     whole("none", "none"),
     whole("casq-4-ef", "none"),

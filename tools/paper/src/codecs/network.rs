@@ -15,20 +15,20 @@ use super::Candidate;
 const WORKERS: u16 = 8;
 const PORT: u16 = 29812;
 const JOB: &str = "codecs";
-/// The rate at which synchronous training needs the fewest rounds to 90 %
+/// The rate at which synchronous training needs the fewest rounds to an accuracy of 90 %
 /// (`docs/results/policies-digits`).
 pub(super) const LEARNING_RATE: f32 = 0.4;
 
-/// The exit status after SIGINT, as shells have it.
+/// The exit status after SIGINT, as in shells.
 const INTERRUPTED: i32 = 130;
 
-/// The workers and the server on one plain switch.
+/// A network in which the workers and the server are linked to one plain switch.
 pub(super) struct Network {
     lab: Lab,
     address: String,
 }
 
-/// A point of a training's curve, as `tributary ps worker --curve` writes it.
+/// A point of a training's curve, in the format of `tributary ps worker --curve`.
 #[derive(Debug, Clone, Copy, Deserialize)]
 pub(super) struct CurvePoint {
     pub(super) seconds: f64,
@@ -36,7 +36,7 @@ pub(super) struct CurvePoint {
     pub(super) accuracy: f64,
 }
 
-/// A training, and the bytes of its frames on the server's link.
+/// The curve of a training, and the bytes of its frames on the server's link.
 pub(super) struct Training {
     pub(super) curve: Vec<CurvePoint>,
     pub(super) into_server: u64,
@@ -135,7 +135,7 @@ impl Network {
         Ok(Training { curve, into_server: after.0 - before.0, out_of_server: after.1 - before.1 })
     }
 
-    /// Bytes that the server's link has received and sent since its start.
+    /// Returns the bytes that the server's link has received and sent since its start.
     fn carried(&self) -> Result<(u64, u64)> {
         let interface = self.lab.interfaces("ps")?.first().context("the server has no link")?.name.clone();
         let read = |what: &str| -> Result<u64> {
@@ -153,7 +153,7 @@ fn text(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// A process that ends with this.
+/// A process that is killed when this value is dropped.
 struct Ended(Child);
 
 impl Ended {
@@ -169,7 +169,7 @@ impl Ended {
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,4 +1,4 @@
-//! Runs the product's own measuring commands as a user runs them, and makes a page of their JSON.
+//! Runs the product's measuring commands as a user runs them, and makes a page of their JSON.
 
 mod catalogue;
 mod rows;
@@ -14,7 +14,7 @@ use crate::results::{Cells, Results};
 pub(crate) use catalogue::*;
 use rows::Row;
 
-/// A part that consists of commands.
+/// A part of the results whose figures come from commands.
 pub(crate) struct Measurement {
     title: &'static str,
     said: &'static str,
@@ -34,22 +34,22 @@ struct MeasuredCommand {
     tables: &'static [Table],
 }
 
-/// Rows of a report: all of their figures as CSV, and some of them on the page.
+/// Rows of a report. The CSV file has all of their figures, and the page has some of them.
 struct Table {
-    /// The file's name, without its ending; none for rows that are on the page as a whole.
+    /// The name of the CSV file, without its ending; `None` if the page shows all figures of the rows.
     csv: Option<&'static str>,
-    /// The path of the rows, for [`rows::of`].
+    /// The path of the rows in the report, for [`rows::of`].
     rows: &'static str,
     shown: Shown,
 }
 
-/// A cell of the page.
+/// Makes the text of one cell of the page.
 type Cell = fn(&Row) -> String;
 
 enum Shown {
-    /// A column for each of these figures, a line for each row.
+    /// A table with a column for each of these figures, and a line for each row.
     Columns(&'static [(&'static str, Cell)]),
-    /// A column for each value of `across`, a line for each value of `down`.
+    /// A table with a column for each value of `across`, and a line for each value of `down`.
     Pivot { corner: &'static str, down: Cell, across: Cell, cell: Cell },
 }
 
@@ -57,7 +57,7 @@ enum Shown {
 pub(crate) struct Programs<'a> {
     /// The binary to measure. `tributary-bench` is in the same folder.
     pub(crate) tributary: &'a Path,
-    /// The Python that has PyTorch.
+    /// The command of a Python with PyTorch.
     pub(crate) python: &'a str,
 }
 
@@ -84,7 +84,7 @@ impl Measurement {
 }
 
 impl MeasuredCommand {
-    /// Runs the command. Returns its JSON, and a note if the command missed a limit of its own.
+    /// Runs the command. Returns its JSON, and a note if the command missed one of its limits.
     fn report(&self, programs: &Programs<'_>, scratch: &Path) -> Result<(Value, &'static str)> {
         eprintln!("{}", self.line);
         let mut command = self.command(programs, scratch);
@@ -120,7 +120,8 @@ impl MeasuredCommand {
 }
 
 /// Returns a program's absolute path.
-/// A name without a folder is a program on the PATH, and stays unchanged.
+///
+/// A name without a folder is a program on the PATH, and is returned unchanged.
 fn absolute(program: &Path) -> PathBuf {
     let named = program.components().count() == 1;
     if named {
@@ -170,7 +171,7 @@ impl Shown {
     }
 }
 
-/// In the order of their first rows.
+/// Returns the different values of a cell, in the order of the first rows that have them.
 fn distinct(rows: &[Row], of: Cell) -> Vec<String> {
     let mut all = Vec::new();
     for row in rows {

@@ -1,22 +1,22 @@
-//! A report's JSON as rows of figures.
+//! Converts a report's JSON to rows of figures.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// An object of a report: its figures by path, with dots between names.
+/// The figures of one object of a report, by path, with dots between names.
 ///
 /// The figures of the list elements that contain the object are included.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Row(BTreeMap<String, Value>);
 
 impl Row {
-    /// A figure; not a number where there is none.
+    /// Returns a figure; NaN if it is absent.
     pub(super) fn number(&self, path: &str) -> f64 {
         self.0.get(path).and_then(Value::as_f64).unwrap_or(f64::NAN)
     }
 
-    /// A figure or a word as it is; nothing where there is none.
+    /// Returns a figure or a word as text, unchanged; an empty text if it is absent.
     pub(super) fn text(&self, path: &str) -> String {
         self.0.get(path).map(said).unwrap_or_default()
     }
@@ -26,16 +26,16 @@ impl Row {
         self.0.get(path).and_then(Value::as_bool).unwrap_or(false)
     }
 
-    /// All figures, in the order of [`header`].
+    /// Returns all figures, in the order of [`header`].
     pub(super) fn cells(&self) -> Vec<String> {
         self.0.keys().map(|path| self.text(path)).collect()
     }
 }
 
-/// Returns the rows at a path: names with dots between, and `*` for each element of a list.
+/// Returns the rows at a path, which is names with dots between, and `*` for each element of a list.
 ///
-/// A row also has the fields of the list elements on the path above it. The report's own fields are a row only at the
-/// empty path, and that row is the only row there.
+/// A row also has the fields of the list elements on the path above it. The report's own fields are only in
+/// the row at the empty path, which is the only row at that path.
 pub(super) fn of(report: &Value, path: &str) -> Vec<Row> {
     let mut whole = Row::default();
     if path.is_empty() {
@@ -64,7 +64,7 @@ pub(super) fn of(report: &Value, path: &str) -> Vec<Row> {
     rows
 }
 
-/// The names of the columns.
+/// Returns the names of the columns.
 pub(super) fn header(rows: &[Row]) -> Vec<&str> {
     rows.first().map(|row| row.0.keys().map(String::as_str).collect()).unwrap_or_default()
 }
@@ -88,7 +88,8 @@ fn said(value: &Value) -> String {
 }
 
 /// Adds the figures of a value by path.
-/// Lists of objects are separate rows; a list of figures is one text.
+///
+/// Lists of objects are separate rows. A list of figures is one text.
 fn flatten(prefix: &str, value: &Value, into: &mut BTreeMap<String, Value>) {
     match value {
         Value::Object(object) => object.iter().for_each(|(name, value)| {

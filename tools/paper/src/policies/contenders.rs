@@ -1,29 +1,29 @@
-//! The ways to synchronise that are compared.
+//! The methods of synchronisation that are compared.
 
 use std::num::NonZeroU64;
 
 use tributary_ps::policy::{A2s, Asp, Bsp, Dssp, Policy, Spread, Ssp, SyncSwitch};
 
-/// One way to synchronise workers.
+/// A method to synchronise workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Contender {
     /// Each worker waits for all other workers.
     Bsp,
-    /// BSP with batches in proportion to the workers' speeds, so that all workers take equally long.
+    /// BSP with batches in proportion to the workers' speeds, so that all workers take the same time.
     BspBatches,
     /// No worker waits.
     Asp,
-    /// No worker is more than 3 ahead.
+    /// No worker is more than 3 iterations ahead.
     Ssp,
-    /// SSP whose bound follows the speeds, 3 to 15.
+    /// SSP with a bound from 3 to 15 that follows the workers' speeds.
     Dssp,
-    /// BSP for a quarter of the epochs and one at least, ASP from then on.
+    /// BSP for a quarter of the epochs, at least one, and then ASP.
     SyncSwitch,
-    /// BSP of models: each worker does 8 steps of its own between two rounds.
+    /// BSP of models: each worker does 8 local steps between two rounds.
     LocalSgd,
-    /// The fastest wait a little for each other.
+    /// The fastest workers wait a short time for each other.
     A2s,
-    /// A2S that judges speeds by the last epoch alone.
+    /// A2S that estimates speeds from the last epoch only.
     A2sRecent,
 }
 
@@ -54,7 +54,7 @@ impl Contender {
         }
     }
 
-    /// The server's side. `synchronous` is a quarter of the epochs that BSP gets done.
+    /// Returns the server's policy. `synchronous` is a quarter of the epochs that BSP completes.
     pub(crate) fn policy(self, epoch: NonZeroU64, synchronous: u64) -> Box<dyn Policy> {
         match self {
             Self::Bsp | Self::BspBatches => Box::new(Bsp::new(epoch)),
@@ -72,7 +72,7 @@ impl Contender {
         }
     }
 
-    /// Steps that a worker does with a model of its own before it hands in their sum.
+    /// Returns the number of steps that a worker does with a local model before it sends their sum.
     pub(crate) fn local_steps(self) -> u64 {
         if self == Self::LocalSgd { 8 } else { 1 }
     }

@@ -1,4 +1,4 @@
-//! Ways to synchronise workers of different speeds, each at the learning rate that suits it best.
+//! Compares methods to synchronise workers of different speeds, each at its best learning rate.
 
 mod contenders;
 mod report;
@@ -58,17 +58,21 @@ const SCENARIOS: [Scenario; 4] = [
     },
 ];
 
-/// The extent of a study: how long each training is, and how many there are.
+/// The extent of a study: the length of each training, and the number of trainings.
 #[derive(Debug, Clone, Copy)]
 struct Extent {
     batch: usize,
-    /// Iterations of a worker that count as an epoch, where a pass over its shard is longer than the study.
+    /// Iterations of a worker that count as an epoch; `None` for a pass over the worker's shard.
+    ///
+    /// It is set if a pass would take longer than the study.
     epoch: Option<NonZeroU64>,
     length: Time,
     looks: u64,
     seeds: u64,
     optimizer: OptimizerKind,
-    /// Rates to begin with; more are tried if the best is at an end.
+    /// The first learning rates.
+    ///
+    /// The study tries further rates if the lowest or the highest rate is the best.
     rates: &'static [f32],
     /// An accuracy that every contender can reach.
     target: f64,
@@ -105,7 +109,7 @@ fn extent(model: Model) -> Extent {
             length: 160 * UNIT,
             looks: 16,
             seeds: 1,
-            // By plain descent a transformer learns next to nothing in as many steps.
+            // By plain gradient descent, a transformer learns almost nothing in this number of steps.
             optimizer: OptimizerKind::Adam { beta1: 0.9, beta2: 0.999, epsilon: 1e-8 },
             rates: &[0.001, 0.002, 0.004],
             target: 0.3,
@@ -114,7 +118,7 @@ fn extent(model: Model) -> Extent {
     }
 }
 
-/// Compares all contenders on a model, and writes what was found.
+/// Compares all contenders on a model, and writes the results.
 ///
 /// # Errors
 /// A training cannot continue, or a file cannot be written.
@@ -206,7 +210,7 @@ mod tests {
     use super::*;
     use training::{Outcome, train};
 
-    /// Half of the study's length, at the rates that it finds best.
+    /// Trains for half of the study's length. The tests pass the rate that the study finds best.
     fn trained(contender: Contender, rate: f32) -> Outcome {
         let workload = Model::Digits.load("no Python").unwrap();
         let shards = shards(&*workload, false).unwrap();

@@ -1,4 +1,4 @@
-//! Tables and pictures of what was found.
+//! Tables and pictures of the results.
 
 use anyhow::{Context, Result};
 use rayon::prelude::*;
@@ -12,7 +12,7 @@ use super::sweep::{AtRate, Swept};
 use super::training::{Look, Setting, train};
 use crate::results::Results;
 
-/// A contender at its best rate: means over the seeds.
+/// The results of a contender at its best rate: means over the seeds.
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
     scenario: &'static str,
@@ -173,10 +173,10 @@ fn look(contender: Contender) -> (&'static str, &'static str) {
     }
 }
 
-/// The contenders that are followed for longer.
+/// The contenders whose trainings also run for longer.
 const FOLLOWED: [Contender; 4] = [Contender::Bsp, Contender::Asp, Contender::A2s, Contender::A2sRecent];
 
-/// A point of a long run, for programs.
+/// A point of a long run, as a row for programs.
 #[derive(Debug, Serialize)]
 struct LongRow {
     contender: &'static str,
@@ -188,7 +188,7 @@ struct LongRow {
     gradients: u64,
 }
 
-/// Follows some contenders for longer, at their best rates: what becomes of the group.
+/// Trains some contenders for longer, at their best rates, and shows how the synchronous group changes.
 ///
 /// # Errors
 /// A training cannot continue, or a file cannot be written.

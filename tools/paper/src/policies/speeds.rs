@@ -1,13 +1,13 @@
 //! Speeds of workers: the time that each worker takes for a gradient, and changes of this time.
 
-/// Times of a study: the fastest worker's gradient takes a hundred.
+/// A time of a study. The fastest worker needs a time of 100 for a gradient.
 pub(crate) type Time = u64;
 /// The fastest worker's step time.
 pub(crate) const UNIT: Time = 100;
 
 /// Step times of eight workers, in hundredths of the fastest worker's step time (`systems.md`).
 const STEPS: [Time; 8] = [100, 100, 110, 120, 150, 200, 300, 400];
-/// The time after which speeds change to other workers: about ten steps of the slowest.
+/// The time after which the speeds change to other workers: about ten steps of the slowest worker.
 const TURN: Time = 40 * UNIT;
 
 /// A pattern of slow workers over time.
@@ -30,7 +30,8 @@ impl Speeds {
         let turn = |by: u64| STEPS[((u64::from(worker) + by) % STEPS.len() as u64) as usize];
         match self {
             Self::Lasting => turn(0),
-            // Three has no factor in common with eight, so that neighbours in the list do not follow one another.
+            // Three and eight have no common factor, so that each worker gets every speed. Two consecutive
+            // speeds of a worker are not neighbours in the list.
             Self::Changing => turn(3 * (now / TURN)),
             Self::Hiccups if (7 * step + 3 * u64::from(worker)).is_multiple_of(10) => 4 * UNIT,
             Self::Hiccups => UNIT,

@@ -1,4 +1,4 @@
-//! One contender at many learning rates.
+//! The trainings of one contender at many learning rates.
 
 use anyhow::Result;
 use rayon::prelude::*;
@@ -9,7 +9,7 @@ use super::contenders::Contender;
 use super::training::{Outcome, Setting, train};
 use crate::progress::Progress;
 
-/// The most times that rates are doubled, or halved, beyond the initial rates.
+/// The limit of the number of times that the study doubles or halves the rates.
 const MOST_STEPS: usize = 5;
 
 /// A contender's trainings, by ascending rate.
@@ -18,13 +18,13 @@ pub(crate) struct Swept {
     pub(crate) rates: Vec<AtRate>,
 }
 
-/// Its trainings at one rate, one for each seed.
+/// The contender's trainings at one rate, one for each seed.
 pub(crate) struct AtRate {
     pub(crate) rate: f32,
     pub(crate) outcomes: Vec<Outcome>,
 }
 
-/// One training, for programs.
+/// The results of one training, as a row for programs.
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     scenario: &'static str,
@@ -40,7 +40,7 @@ pub(crate) struct Row {
     gap: u64,
 }
 
-/// Trains at all rates, and at more until the best one has a worse one on either side.
+/// Trains at all given rates, and at further rates until both neighbours of the best rate are worse.
 ///
 /// # Errors
 /// A training cannot continue.
@@ -83,19 +83,20 @@ impl Swept {
         (0..self.rates.len()).max_by(by_accuracy).unwrap_or(0)
     }
 
-    /// The rate that led to the best accuracy.
+    /// Returns the trainings at the rate with the best accuracy.
     pub(crate) fn best(&self) -> &AtRate {
         &self.rates[self.best_place()]
     }
 
-    /// The shortest mean time to an accuracy, and the rate that has it: at others it may take
-    /// longer, or not be reached.
+    /// Returns the shortest mean time to an accuracy, and its learning rate.
+    ///
+    /// With other rates, a training may take longer, or never reach the accuracy.
     pub(crate) fn fastest(&self, accuracy: f64) -> Option<(f64, f32)> {
         let times = self.rates.iter().filter_map(|at| Some((at.time_to(accuracy)?, at.rate)));
         times.min_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// Every training, for programs.
+    /// Returns a row for each training, for programs.
     pub(crate) fn rows(&self, scenario: &'static str) -> Vec<Row> {
         let of = |at: &AtRate| {
             let row = |(seed, outcome): (usize, &Outcome)| Row {
@@ -118,24 +119,24 @@ impl Swept {
 }
 
 impl AtRate {
-    /// The mean of a figure over the seeds.
+    /// Returns the mean of a figure over the seeds.
     pub(crate) fn mean(&self, figure: impl Fn(&Outcome) -> f64) -> f64 {
         self.outcomes.iter().map(figure).sum::<f64>() / self.outcomes.len().max(1) as f64
     }
 
-    /// The mean accuracy in the end.
+    /// Returns the mean of the final accuracies.
     pub(crate) fn accuracy(&self) -> f64 {
         self.mean(Outcome::accuracy)
     }
 
-    /// The mean time to an accuracy, if it is reached with every seed.
+    /// Returns the mean time to an accuracy; `None` if a seed does not reach it.
     pub(crate) fn time_to(&self, accuracy: f64) -> Option<f64> {
         let times =
             self.outcomes.iter().map(|outcome| outcome.time_to(accuracy)).collect::<Option<Vec<_>>>()?;
         Some(times.iter().sum::<f64>() / times.len().max(1) as f64)
     }
 
-    /// The mean of a figure at each look.
+    /// Returns the mean of a figure at each evaluation, with the evaluation's time.
     pub(crate) fn curve(&self, figure: impl Fn(&super::training::Look) -> f64) -> Vec<(f64, f64)> {
         let Some(first) = self.outcomes.first() else { return Vec::new() };
         let mean = |place: usize| {

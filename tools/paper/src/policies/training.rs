@@ -1,5 +1,6 @@
-//! One training on a virtual clock: the server's own policies, real gradients, and
-//! workers with given speeds.
+//! One training on a virtual clock.
+//!
+//! It uses the server's own policies, real gradients, and workers with given speeds.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -24,9 +25,9 @@ pub(crate) struct Setting<'a> {
     pub(crate) workload: &'a dyn Workload,
     pub(crate) speeds: Speeds,
     pub(crate) shards: &'a Shards,
-    /// Samples of one gradient.
+    /// Number of samples of one gradient.
     pub(crate) batch: usize,
-    /// The server's optimizer; also a worker's own if the worker does several local steps.
+    /// The server's optimizer. Workers that do several local steps use it locally, too.
     pub(crate) optimizer: OptimizerKind,
     /// Iterations of one worker that make an epoch.
     pub(crate) epoch: NonZeroU64,
@@ -39,13 +40,13 @@ pub(crate) struct Setting<'a> {
 /// A point of a training's curve.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look {
-    /// In steps of the fastest worker.
+    /// The time, in steps of the fastest worker.
     pub(crate) time: f64,
     /// The accuracy on held-out data, 0 to 1.
     pub(crate) accuracy: f64,
     /// The number of epochs by which the fastest worker is ahead of the slowest.
     pub(crate) gap: u64,
-    /// Workers of the synchronous group.
+    /// Number of workers in the synchronous group.
     pub(crate) group: usize,
     /// The number of gradients used up to this point.
     pub(crate) gradients: u64,
@@ -59,16 +60,16 @@ pub(crate) struct Outcome {
     pub(crate) stale_updates: f64,
     /// Mean number of gradients in these updates.
     pub(crate) stale_gradients: f64,
-    /// Gradients that were used.
+    /// Number of gradients that were used.
     pub(crate) gradients: u64,
-    /// Updates of the parameters.
+    /// Number of updates of the parameters.
     pub(crate) updates: u64,
-    /// The share of the time that workers wait.
+    /// The share of the time in which workers wait.
     pub(crate) idle: f64,
 }
 
 impl Outcome {
-    /// The accuracy in the end.
+    /// Returns the final accuracy.
     pub(crate) fn accuracy(&self) -> f64 {
         self.looks.last().map_or(0.0, |look| look.accuracy)
     }
@@ -79,9 +80,10 @@ impl Outcome {
     }
 }
 
-/// A gradient, or the sum of a worker's own steps, that a worker hands in.
+/// A gradient, or the sum of a worker's local steps, that the worker sends.
 ///
-/// `updates` and `gradients` are the numbers of updates and gradients in the parameters that the worker began with.
+/// `updates` and `gradients` are the numbers of updates and gradients in the parameters with which the worker
+/// began.
 struct Gradient {
     values: Vec<f32>,
     updates: u64,
@@ -103,12 +105,12 @@ struct Training<'a> {
     rate: f32,
     parameters: Vec<f32>,
     optimizer: Box<dyn Optimizer>,
-    /// The workers' own, where these do several steps by themselves.
+    /// The workers' optimizers for local steps; empty if workers do one step at a time.
     local_optimizers: Vec<Box<dyn Optimizer>>,
     samples: Vec<Samples<'a>>,
-    /// Gradients that each worker has begun.
+    /// Number of gradients that each worker has begun.
     steps: Vec<u64>,
-    /// The gradient that each computing worker will hand in, by time and worker.
+    /// The gradients that computing workers will send, by the time of arrival and the worker.
     computing: BTreeMap<(Time, Worker), Gradient>,
     arrived: BTreeMap<Worker, Gradient>,
     updates: u64,
@@ -120,7 +122,7 @@ struct Training<'a> {
 
 impl<'a> Training<'a> {
     fn new(setting: &'a Setting<'a>, contender: Contender, rate: f32, seed: u64) -> Result<Self> {
-        // BSP's round takes as long as the slowest worker, here or later.
+        // The slowest worker needs this time, now or later, and so does a round of BSP.
         let round = 4 * UNIT;
         let quarter = (setting.length / round / setting.epoch.get() / 4).max(1);
         let workers = 0..Speeds::WORKERS;
@@ -213,7 +215,7 @@ impl<'a> Training<'a> {
         Ok(())
     }
 
-    /// The weighted mean of what these workers have handed in.
+    /// Returns the weighted mean of the gradients that these workers have sent.
     fn mean(&mut self, parts: &[WeightedGradient]) -> Result<Vec<f32>> {
         let total: u64 = parts.iter().map(|part| part.weight).sum();
         let contained = self.gradients;
@@ -237,7 +239,7 @@ impl<'a> Training<'a> {
         self.rate * JobSpec::DEFAULT_DECAY.powi(i32::try_from(epochs).unwrap_or(i32::MAX))
     }
 
-    /// A worker computes its next gradient, which arrives when it would have taken that long.
+    /// Computes a worker's next gradient. It arrives after the time that the worker would need for it.
     fn begin(&mut self, worker: Worker, now: Time) -> Result<()> {
         let place = usize::from(worker);
         let mut done = now;
@@ -259,11 +261,11 @@ impl<'a> Training<'a> {
             let computed = self.compute(worker, batch, &parameters, &mut values);
             self.parameters = parameters;
             computed?;
-            // A mean over more samples than the others' weighs as much more.
+            // The gradient is a mean over its samples, so its weight is in proportion to their number.
             let weight = batch as f32 / self.setting.batch as f32;
             values.iter_mut().for_each(|value| *value *= weight);
             let whole = self.setting.speeds.step_time(worker, self.steps[place], now);
-            // A step takes as long as it has samples.
+            // The time of a step is in proportion to its number of samples.
             done += (whole * batch as Time / self.setting.batch as Time).max(1);
             self.steps[place] += 1;
         }
@@ -301,12 +303,12 @@ impl<'a> Training<'a> {
     }
 }
 
-/// `sums += factor · values`
+/// Computes `sums += factor · values`.
 fn add(sums: &mut [f32], values: &[f32], factor: f32) {
     sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += factor * value);
 }
 
-/// A worker's samples: its shard in a new order in each epoch.
+/// The order of a worker's samples. Each epoch has a new order of the worker's shard.
 struct Samples<'a> {
     shard: &'a [usize],
     random: ChaCha8Rng,

@@ -1,4 +1,4 @@
-//! Training workloads: a model and its data, as far as a study of workers needs them.
+//! Training workloads: a model and its data, with the operations that a study needs.
 
 mod digits;
 mod torch;
@@ -11,28 +11,28 @@ pub(crate) use torch::Torch;
 
 /// A model and its data. Several threads may request gradients at once.
 pub(crate) trait Workload: Sync {
-    /// The number of parameters of the model.
+    /// Returns the number of parameters of the model.
     fn parameters(&self) -> usize;
 
-    /// The parameters before the training.
+    /// Returns the parameters before the training.
     ///
     /// # Errors
     /// The model cannot be made.
     fn initial(&self, seed: u64) -> Result<Vec<f32>>;
 
-    /// The class of each sample to train on, or what else samples are alike by.
+    /// Returns the class of each training sample, or another number that similar samples share.
     fn labels(&self) -> &[usize];
 
-    /// Writes the gradient at `parameters` to `out`, the mean over the samples.
+    /// Writes the gradient at `parameters` to `out`: the mean over the samples.
     ///
     /// # Errors
-    /// It cannot be computed.
+    /// The gradient cannot be computed.
     fn gradient(&self, parameters: &[f32], samples: &[usize], out: &mut [f32]) -> Result<()>;
 
-    /// The share of held-out data that the model gets right, 0 to 1.
+    /// Returns the share of held-out data that the model classifies correctly, from 0 to 1.
     ///
     /// # Errors
-    /// It cannot be computed.
+    /// The accuracy cannot be computed.
     fn accuracy(&self, parameters: &[f32]) -> Result<f64>;
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum Model {
 }
 
 impl Model {
-    /// The name that files have.
+    /// Returns the model's name in file names.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Digits => "digits",
@@ -57,10 +57,10 @@ impl Model {
         }
     }
 
-    /// Loads model and data.
+    /// Loads the model and its data.
     ///
     /// # Errors
-    /// PyTorch is missing, and the model needs it.
+    /// The model needs PyTorch, and PyTorch is missing.
     pub(crate) fn load(self, python: &str) -> Result<Box<dyn Workload>> {
         Ok(match self {
             Self::Digits => Box::new(DigitsNet::new()?),

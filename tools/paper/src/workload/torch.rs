@@ -1,4 +1,4 @@
-//! A model in PyTorch, in processes of its own: one computes gradients for one thread.
+//! A model in PyTorch, in separate processes. Each process computes gradients for one thread at a time.
 
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;
@@ -41,7 +41,8 @@ impl Torch {
             Some(oracle) => oracle,
             None => {
                 let mut oracle = Oracle::start(&self.python, self.model)?;
-                // The process writes the same numbers as the first process.
+                // A new process first writes the numbers that the first process wrote, which are skipped
+                // here.
                 for _ in 0..2 + self.labels.len() {
                     oracle.number()?;
                 }
@@ -94,7 +95,7 @@ impl Workload for Torch {
     }
 }
 
-/// A process. The numbers that it reads and writes are little-endian.
+/// A process that computes gradients. The numbers that it reads and writes are little-endian.
 struct Oracle {
     process: Child,
     told: BufWriter<ChildStdin>,
@@ -145,7 +146,7 @@ const GONE: &str =
 
 impl Drop for Oracle {
     fn drop(&mut self) {
-        // The process would end by itself when its standard input closes; killing it avoids the wait.
+        // The process would end when its standard input closes. Killing it avoids the wait.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -11,12 +11,16 @@ use super::route::{Routes, Way};
 use super::share::Stream;
 
 /// Background traffic.
-/// Every host sends to one other host, under another switch if there is one, and receives from one: a random
-/// permutation. Each sends a random volume over one TCP connection, pauses for a random time, and repeats.
+///
+/// Each host sends to one other host and receives from one other host, by a random permutation. If possible,
+/// the two are under different switches. Each host sends a random volume over one TCP connection, pauses for
+/// a random time, and repeats.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Background {
-    /// The share of the slowest link direction on its way that each source would use in the long run if it
-    /// were alone: at least 0, less than 1. Where ways meet, the demand on a link can be higher.
+    /// The load that each source would cause alone, as a share of its path's slowest link direction.
+    ///
+    /// It is a long-term mean, at least 0 and less than 1. Where paths meet, the demand on a link can be
+    /// higher.
     pub load: f64,
     /// Mean volume in bytes, headers included. Volumes and pauses are exponentially distributed.
     pub mean_bytes: f64,
@@ -33,8 +37,9 @@ pub(super) struct Source {
 }
 
 impl Background {
-    /// The pairs, and the long-term bytes/s of each link direction, by its index, if
-    /// nothing slows the sources down.
+    /// Returns the pairs, and the mean load of each link direction in bytes/s, by its index.
+    ///
+    /// The mean load applies if nothing slows the sources down.
     pub(super) fn sources(
         &self,
         network: &Network<'_>,
@@ -58,15 +63,16 @@ impl Background {
             sources.push(Source { way, mean_pause, mean_bytes: self.mean_bytes, rng });
         }
         for (at, mean) in mean.iter_mut().enumerate() {
-            // Even all of them together cannot get more than the link carries.
+            // All sources together cannot get more than the link carries.
             *mean = mean.min(network.capacity.get(at).copied().unwrap_or(0.0));
         }
         Ok((sources, mean))
     }
 }
 
-/// A random permutation of the hosts, as pairs of a host and its successor.
-/// A few exchanges keep hosts under one switch apart as far as they can.
+/// Returns a random permutation of the hosts, as pairs of a host and its successor.
+///
+/// A few exchanges separate hosts under one switch as far as possible.
 fn pairs(network: &Network<'_>, rng: &mut ChaCha8Rng) -> Vec<(NodeKey, NodeKey)> {
     const EXCHANGES: usize = 20;
     let topology = network.topology;
@@ -93,7 +99,7 @@ impl Source {
         Stream { bytes, ..self.stream() }
     }
 
-    /// Its connection, without any bytes to send.
+    /// Returns the source's connection as a stream without bytes.
     pub(super) fn stream(&self) -> Stream {
         let uses = self.way.links().iter().map(|&at| (at, 1.0)).collect();
         Stream { bytes: 0.0, limit: f64::INFINITY, uses }
@@ -110,7 +116,7 @@ impl Source {
     }
 }
 
-/// A random number, exponentially distributed with mean 1.
+/// Draws a random number from the exponential distribution with mean 1.
 fn exponential(rng: &mut ChaCha8Rng) -> f64 {
     -(1.0 - rng.random::<f64>()).ln()
 }

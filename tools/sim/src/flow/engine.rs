@@ -17,13 +17,16 @@ use super::setup::Setup;
 use super::share::{Sharing, Stream};
 use crate::agenda::Agenda;
 
-/// The remainder, in bytes, at which a stream counts as done: less than the rounding errors of times.
+/// The number of remaining bytes up to which a stream counts as done.
+///
+/// Rounding errors of times can leave such a remainder.
 const DONE: f64 = 1e-3;
 /// The relative difference up to which a rate equals its limit.
 const CLOSE: f64 = 1e-9;
 
-/// Separate streams of random numbers, so that methods are compared with the same
-/// computations and background.
+/// The numbers of the streams of random numbers for the background, the paths and the computations.
+///
+/// The streams are separate, so that all methods are compared with the same computations and background.
 const OF_BACKGROUND: u64 = 0;
 const fn of_ways(job: usize) -> u64 {
     1 + 2 * job as u64
@@ -43,7 +46,7 @@ enum Event {
     Volume(usize),
     /// An outage begins (`true`) or ends.
     Outage(Outage, bool),
-    /// Hosts' connections or trees are rerouted around dead parts.
+    /// The paths of hosts' connections, or trees, change around dead parts.
     Reroute,
     Replan,
 }
@@ -60,14 +63,14 @@ enum Owner {
 struct Transfer {
     owner: Owner,
     stream: Stream,
-    /// Bytes left, and the rate in bytes/s.
+    /// The bytes that are left, and the rate in bytes/s.
     left: f64,
     rate: f64,
-    /// Bytes that have moved, but are not yet counted on any link.
+    /// Bytes that have moved, but that no link's count contains yet.
     moved: f64,
 }
 
-/// The way in which a job synchronises.
+/// The method by which a job synchronises.
 #[derive(Debug)]
 enum Synchronisation {
     Tree(Box<Tree>),
@@ -80,10 +83,10 @@ struct Running {
     synchronisation: Synchronisation,
     ways: ChaCha8Rng,
     computing: ChaCha8Rng,
-    /// The time when the iteration began, and the time when its slowest worker had computed.
+    /// The time at which the iteration began, and the time at which its slowest worker had computed.
     began: f64,
     computed: f64,
-    /// Number of the synchronisation's streams that are not done.
+    /// Number of the synchronisation's streams that still run.
     streams: usize,
     iterations: Vec<Iteration>,
     is_window_bound: bool,
@@ -107,7 +110,7 @@ struct Simulation<'a> {
 /// Simulates a setup until every job has done its iterations.
 ///
 /// # Errors
-/// [`FlowError`]: the setup makes no sense, or the planner refuses a job.
+/// [`FlowError`]: the setup is not valid, or the planner refuses a job.
 pub fn simulate(setup: &Setup<'_>) -> Result<Outcome, FlowError> {
     check(setup)?;
     let mut simulation = Simulation::new(setup)?;
@@ -304,7 +307,7 @@ impl<'a> Simulation<'a> {
             Event::Outage(outage, begins) => {
                 self.network.set(outage.what, begins);
                 self.is_stale = true;
-                // Connections that had no way around the dead part may have one now.
+                // Connections that had no path around the dead part may have one now.
                 let assumptions = self.setup.assumptions;
                 self.schedule(self.now + assumptions.reroute_seconds, Event::Reroute);
                 self.schedule(self.now + assumptions.replan_seconds, Event::Replan);
@@ -393,7 +396,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Moves a job's streams to other links; bytes that have moved are not sent again.
+    /// Moves a job's streams to other links. Bytes that have already moved are not sent again.
     fn lead(&mut self, place: usize, streams: &[Stream]) {
         self.is_stale = true;
         for transfer in &mut self.transfers {
@@ -436,7 +439,8 @@ fn count(transfer: &mut Transfer, carried: &mut [f64]) {
 }
 
 /// Continues a transfer over other links.
-/// The bytes left stay the same, since a gradient always has the same number of frames.
+///
+/// The number of bytes left stays the same, because a gradient has the same number of frames on any path.
 fn replace(transfer: &mut Transfer, stream: &Stream, carried: &mut [f64]) {
     count(transfer, carried);
     transfer.stream.uses.clone_from(&stream.uses);

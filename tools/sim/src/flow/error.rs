@@ -11,15 +11,15 @@ pub enum FlowError {
         "job {job} cannot be simulated: it needs two workers, a server where its method has one, and a gradient"
     )]
     Job {
-        /// Its index among the jobs.
+        /// The index of the job in the setup.
         job: usize,
     },
     /// The planner refuses a job.
     #[error("the planner refuses job {job}: {reason}")]
     Plan {
-        /// Its index among the jobs.
+        /// The index of the job in the setup.
         job: usize,
-        /// The reason.
+        /// The planner's reason.
         reason: PlanError,
     },
     /// Two hosts have no path between them, even with all parts alive.
@@ -35,10 +35,10 @@ pub enum FlowError {
     Number {
         /// The name of the number.
         what: &'static str,
-        /// Its value.
+        /// The value of the number.
         value: f64,
     },
-    /// Nothing can happen any more, but jobs are not done.
+    /// No further event can happen, but some jobs are not done.
     #[error(
         "nothing moves any more after {seconds} simulated seconds, with {unfinished} jobs not done: something that they need is down for ever"
     )]
@@ -48,7 +48,7 @@ pub enum FlowError {
         /// The time when the simulation stopped, in whole seconds.
         seconds: u64,
     },
-    /// A fat tree cannot have this number of ports or workers.
+    /// No fat tree has the requested number of ports or workers.
     #[error("no network for the study: {0}")]
     Network(String),
 }

@@ -9,8 +9,10 @@ use super::network::{Network, direction};
 use super::route::{Routes, Way};
 use super::share::Stream;
 
-/// Frames of TCP over Ethernet with an MTU of 1,500: headers of Ethernet (14), IPv4 (20) and TCP (20)
-/// with timestamps (12), without preamble and FCS, as the planner counts ours.
+/// Length of a TCP frame over Ethernet with an MTU of 1,500, without preamble and FCS.
+///
+/// The headers are Ethernet (14), IPv4 (20) and TCP (20) with timestamps (12). The planner counts this
+/// project's frames in the same way.
 const FRAME_BYTES: usize = 1_514;
 const PAYLOAD_BYTES: usize = 1_448;
 const OVERHEAD: f64 = FRAME_BYTES as f64 / PAYLOAD_BYTES as f64;
@@ -23,22 +25,21 @@ struct Bundle {
     connections: Vec<Way>,
 }
 
-/// A job's connections. Each uses its own way whenever that is alive, and another one otherwise.
+/// A job's connections. Each uses its own path while that path is alive, and another path otherwise.
 #[derive(Debug, Clone)]
 pub(super) struct Connections {
     bundles: Vec<Bundle>,
-    /// The latency of one synchronisation in addition to its bytes, in units of the mean
-    /// latency of the ways.
+    /// The latency of one synchronisation without its bytes, in units of the paths' mean latency.
     turns: f64,
 }
 
-/// From one worker to another, by their ranks.
+/// A pair of workers, by their ranks: sender and receiver.
 type Edge = (usize, usize);
-/// From one host to another.
+/// A pair of hosts: sender and receiver.
 type Pair = (NodeKey, NodeKey);
 
 impl Connections {
-    /// The connections of a job, with ways drawn from `rng`.
+    /// Makes the connections of a job, with paths drawn from `rng`.
     ///
     /// # Errors
     /// [`FlowError::Apart`].
@@ -52,7 +53,8 @@ impl Connections {
         };
         let (bundles, turns): (Vec<(f64, Vec<Pair>)>, f64) = match job.method {
             Method::Ring => {
-                // Each step sends 1 / N of the gradient to the next rank, and waits for the part of the previous rank.
+                // In each step, a rank sends 1 / N of the gradient to the next rank and waits for the
+                // previous rank's part.
                 let steps = 2 * (count - 1);
                 let share = steps as f64 / count as f64;
                 (vec![(share * gradient, between(ring(count)))], steps as f64)
@@ -82,12 +84,12 @@ impl Connections {
         Ok(Self { bundles: bundles.collect::<Result<_, _>>()?, turns })
     }
 
-    /// The streams of one synchronisation.
+    /// Returns the streams of one synchronisation.
     pub(super) fn streams(&self) -> Vec<Stream> {
         self.bundles.iter().map(Bundle::stream).collect()
     }
 
-    /// The time of one synchronisation in addition to its bytes, in seconds.
+    /// Returns the latency of one synchronisation without the time for its bytes, in seconds.
     pub(super) fn latency(&self, network: &Network<'_>) -> f64 {
         let ways = || self.bundles.iter().flat_map(|bundle| &bundle.connections).map(Way::links);
         let all: f64 =
@@ -95,8 +97,9 @@ impl Connections {
         self.turns * all / ways().count().max(1) as f64
     }
 
-    /// Reroutes connections around dead parts where there is a way, and back once their own ways are alive.
-    /// Returns whether anything changed.
+    /// Moves connections to other paths around dead parts, and back when their own paths are alive.
+    ///
+    /// A connection without another path stays. Returns true if anything changed.
     pub(super) fn reroute(&mut self, network: &Network<'_>, rng: &mut ChaCha8Rng) -> bool {
         let mut routes = Routes::new(network.topology, &network.dead);
         let mut has_changed = false;
@@ -116,14 +119,15 @@ impl Bundle {
     }
 }
 
-/// From each rank to the next.
+/// Returns the edges from each rank to the next.
 fn ring(count: usize) -> Vec<Edge> {
     (0..count).map(|rank| (rank, (rank + 1) % count)).collect()
 }
 
-/// One of the two trees, as edges from each rank to its parent.
-/// The leaves of one tree are inner nodes of the other: that is the same tree with the ranks reversed or, for an odd
-/// number of ranks, shifted by one.
+/// Returns one of the two trees, as edges from each rank to its parent.
+///
+/// The leaves of one tree are inner nodes of the other. The second tree is the first tree with the ranks
+/// reversed or, for an odd number of ranks, shifted by one.
 fn double_tree(count: usize, second: bool) -> Vec<Edge> {
     let placed = |rank: usize| match (second, count.is_multiple_of(2)) {
         (false, _) => rank,
@@ -133,15 +137,16 @@ fn double_tree(count: usize, second: bool) -> Vec<Edge> {
     (1..count).map(|rank| (placed(rank), placed(parent(rank, count)))).collect()
 }
 
-/// The parent of a rank in a binary tree in which every rank lies between its
-/// children; rank 0 is the root.
+/// Returns the parent of a rank in a binary tree.
+///
+/// Every rank lies between its children, and rank 0 is the root.
 fn parent(rank: usize, count: usize) -> usize {
     let bit = rank & rank.wrapping_neg();
     let above = (rank ^ bit) | (bit << 1);
     if above < count { above } else { rank ^ bit }
 }
 
-/// The greatest number of steps from a rank to the root.
+/// Returns the greatest number of steps from a rank to the root.
 fn depth(tree: &[Edge]) -> usize {
     let above: std::collections::HashMap<usize, usize> = tree.iter().copied().collect();
     let steps = |&(rank, _): &Edge| std::iter::successors(above.get(&rank), |up| above.get(*up)).count();

@@ -1,9 +1,9 @@
-//! Jobs: their workers, their computing times, and how they synchronise.
+//! Jobs: their workers, their computing times, and their methods of synchronisation.
 
 use serde::Serialize;
 use tributary_topology::NodeKey;
 
-/// The way in which a job's workers obtain the sum of their gradients.
+/// The method by which a job's workers obtain the sum of their gradients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "method")]
 pub enum Method {
@@ -12,21 +12,24 @@ pub enum Method {
         /// The job's window, in slices.
         window: u32,
     },
-    /// In-network aggregation only on switches that workers are linked to: a single hop.
+    /// In-network aggregation only on switches next to workers: a single hop.
     Leaf {
         /// The job's window, in slices.
         window: u32,
     },
-    /// A parameter server on hosts: each worker sends an equal part of its gradient to each of the servers,
-    /// and gets the sum back.
+    /// A parameter server on hosts.
+    ///
+    /// Each worker sends an equal part of its gradient to each of the servers, and receives the sum from
+    /// them.
     ParameterServer {
         /// The number of hosts that serve.
         servers: usize,
     },
     /// Ring all-reduce, by reduce-scatter and all-gather.
     Ring,
-    /// Tree all-reduce: the double binary tree of Sanders, Speck and Träff (2009), laid as NCCL lays it, a
-    /// half of the gradient on each tree.
+    /// Tree all-reduce over the double binary tree of Sanders, Speck and Träff (2009), in NCCL's layout.
+    ///
+    /// Each of the two trees carries a half of the gradient.
     DoubleTree,
 }
 
@@ -36,7 +39,7 @@ impl Method {
         matches!(self, Self::Fabric { .. } | Self::Leaf { .. })
     }
 
-    /// The number of hosts that serve.
+    /// Returns the number of hosts that serve.
     pub fn servers(self) -> usize {
         match self {
             Self::Fabric { .. } | Self::Leaf { .. } => 1,
@@ -51,19 +54,22 @@ impl Method {
 pub struct Compute {
     /// The shortest time, in seconds.
     pub seconds: f64,
-    /// The most by which a worker can be slower, as a share of `seconds`: each draws a time between
-    /// `seconds` and `(1 + spread) · seconds` in each iteration, uniformly distributed.
+    /// The greatest delay of a worker, as a share of `seconds`.
+    ///
+    /// In each iteration, each worker draws a uniformly distributed time between `seconds` and `(1 + spread)
+    /// · seconds`.
     pub spread: f64,
 }
 
-/// A training.
-/// In each iteration its workers compute, and then synchronise gradients; the synchronisation begins when the slowest
-/// worker has finished its computation, and the next iteration begins when the synchronisation ends.
+/// A training job.
+///
+/// In each iteration its workers compute, and then synchronise gradients. The synchronisation begins when the
+/// slowest worker has finished its computation. The next iteration begins when the synchronisation ends.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// The hosts that train, in the order of their ranks: neighbours in a ring, and in trees. At least two.
+    /// The hosts that train, in the order of their ranks; at least two. Rings and trees follow this order.
     pub workers: Vec<NodeKey>,
-    /// The hosts that can serve; the method uses as many as it needs, from the first on.
+    /// The hosts that can serve. The method uses the first ones, up to the number that it needs.
     pub servers: Vec<NodeKey>,
     /// Bytes of one worker's gradient, 4 per value.
     pub gradient_bytes: u64,

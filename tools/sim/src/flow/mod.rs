@@ -1,11 +1,12 @@
-//! A fluid model of whole clusters: no packets, only rates.
+//! A fluid model of whole clusters, which computes rates instead of packets.
 //!
-//! The packet simulation ([`crate::run`]) moves every packet of one job, which is too much for thousands of workers.
-//! Here a transfer is a [`Stream`] that uses link directions at one rate. All streams share each direction by max–min
-//! fairness ([`max_min`]); the next event is the end of a stream or of a computation, a change of the background
-//! traffic, a failure or its repair ([`simulate`]). Aggregation trees are the [planner](tributary_planner)'s, with its
-//! slots, fan-ins and loads; methods without the fabric are in `hosts`. The model's assumptions are in [`Assumptions`]
-//! and, in words, in `docs/scale.md`.
+//! The packet simulation ([`crate::run`]) moves every packet of one job, which takes too long for thousands
+//! of workers. Here a transfer is a [`Stream`] that uses link directions at one rate. All streams share each
+//! link direction by max–min fairness ([`max_min`]). The next event is the end of a stream or of a
+//! computation, a change of the background traffic, a failure, or its repair ([`simulate`]). The
+//! [planner](tributary_planner) computes the aggregation trees, with their slots, fan-ins and loads. The
+//! module `hosts` has the methods without the fabric. The model's assumptions are in [`Assumptions`] and, in
+//! words, in `docs/scale.md`.
 //!
 //! The same [`Setup`] gives the same [`Outcome`] every time, on every machine.
 

@@ -9,12 +9,12 @@ use super::outage::Down;
 
 const BITS_PER_BYTE: f64 = 8.0;
 
-/// The index of a link direction.
+/// Returns the index of a link direction.
 pub(super) fn index(direction: LinkDirection) -> usize {
     2 * direction.link.index() + direction.sender
 }
 
-/// The link direction at an index.
+/// Returns the link direction at an index.
 pub(super) fn direction(index: usize) -> LinkDirection {
     LinkDirection { link: LinkKey::new(index / 2), sender: index % 2 }
 }
@@ -77,18 +77,20 @@ impl<'a> Network<'a> {
         rates.flat_map(|rate| [rate, rate]).collect()
     }
 
-    /// Returns true if all links of a way are alive.
+    /// Returns true if all links of a path are alive.
     pub(super) fn is_alive(&self, way: &[usize]) -> bool {
         !way.iter().any(|&at| self.dead.is_link_dead(self.topology, direction(at).link))
     }
 
-    /// Capacity of the slowest link direction of a way, in bytes/s.
+    /// Returns the capacity of the slowest link direction of a path, in bytes/s.
     pub(super) fn slowest(&self, way: &[usize]) -> f64 {
         way.iter().filter_map(|&at| self.capacity.get(at)).copied().fold(f64::INFINITY, f64::min)
     }
 
-    /// The time of a packet with a frame of this length over these links, from one program to the other, in
-    /// seconds. Switches store the frame before they forward it, and no queue delays it.
+    /// Returns the time that a packet takes over these links, from one program to the other, in seconds.
+    ///
+    /// The frame is `frame_bytes` long. Switches store the frame before they forward it, and no queue delays
+    /// it.
     pub(super) fn latency(&self, links: impl Iterator<Item = LinkKey>, frame_bytes: usize) -> f64 {
         let Assumptions { hop_seconds, host_seconds, .. } = self.assumptions;
         let bits = frame_bytes as f64 * BITS_PER_BYTE;

@@ -11,13 +11,13 @@ pub enum Down {
     Link(LinkKey),
 }
 
-/// A part dies and comes back.
+/// The outage of a part: it dies and comes back.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outage {
     /// The part.
     pub what: Down,
-    /// The time when the part dies, in seconds.
+    /// The time at which the part dies, in seconds.
     pub from: f64,
-    /// The time when the part is back, in seconds.
+    /// The time at which the part is back, in seconds.
     pub until: f64,
 }

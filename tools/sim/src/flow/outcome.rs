@@ -13,7 +13,7 @@ pub struct Outcome {
     pub jobs: Vec<JobOutcome>,
     /// Time until the last job was done, in seconds.
     pub seconds: f64,
-    /// Bytes by link direction, whose index is twice the link's number plus the sender's.
+    /// Bytes by link direction. The index is twice the link's number plus the index of the sending end.
     pub(super) carried: Vec<f64>,
     pub(super) capacity: Vec<f64>,
 }
@@ -21,11 +21,11 @@ pub struct Outcome {
 /// The results of one job.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JobOutcome {
-    /// The iterations that count, in order.
+    /// The counted iterations, in order.
     pub iterations: Vec<Iteration>,
-    /// Number of switches that aggregated for it at the end.
+    /// Number of switches that aggregated for the job at the end.
     pub aggregating: usize,
-    /// Number of switches at which its streams met and went on separately at the end.
+    /// Number of switches at which the job's streams met without being summed at the end.
     pub passing: usize,
     /// True if, in the first synchronisation, the job's window limited it more than the links did.
     pub is_window_bound: bool,
@@ -36,22 +36,22 @@ pub struct JobOutcome {
 pub struct Iteration {
     /// Time until the slowest worker finished its computation, in seconds.
     pub compute: f64,
-    /// Time from then until all had the sum, in seconds.
+    /// Time from the end of the slowest computation until all workers had the sum, in seconds.
     pub synchronisation: f64,
 }
 
 impl JobOutcome {
-    /// Mean time of an iteration, in seconds.
+    /// Returns the mean time of an iteration, in seconds.
     pub fn mean_iteration(&self) -> f64 {
         self.mean(|iteration| iteration.compute + iteration.synchronisation)
     }
 
-    /// Mean time of a synchronisation, in seconds.
+    /// Returns the mean time of a synchronisation, in seconds.
     pub fn mean_synchronisation(&self) -> f64 {
         self.mean(|iteration| iteration.synchronisation)
     }
 
-    /// Time of all iterations together, in seconds.
+    /// Returns the time of all iterations together, in seconds.
     pub fn seconds(&self) -> f64 {
         self.mean_iteration() * self.iterations.len() as f64
     }
@@ -62,24 +62,26 @@ impl JobOutcome {
 }
 
 impl Outcome {
-    /// Bytes that a link direction carried, headers included.
+    /// Returns the bytes that a link direction carried, headers included.
     pub fn carried(&self, direction: LinkDirection) -> f64 {
         self.carried.get(index(direction)).copied().unwrap_or(0.0)
     }
 
-    /// Bytes that went into and out of a node, headers included. `topology` is the one that was simulated.
+    /// Returns the bytes that went into and out of a node, headers included.
+    ///
+    /// `topology` must be the simulated topology.
     pub fn through(&self, topology: &Topology, node: NodeKey) -> f64 {
         let links = topology.graph().edges(node).map(|edge| edge.id());
         links.flat_map(|link| [0, 1].map(|sender| self.carried(LinkDirection { link, sender }))).sum()
     }
 
-    /// Utilisation of the busiest link direction, relative to its final capacity: from 0 to 1.
+    /// Returns the utilisation of the busiest link direction, relative to its final capacity: from 0 to 1.
     pub fn busiest(&self) -> f64 {
         let used = self.carried.iter().zip(&self.capacity).filter(|(_, capacity)| **capacity > 0.0);
         used.map(|(bytes, capacity)| bytes / (capacity * self.seconds)).fold(0.0, f64::max)
     }
 
-    /// Mean of the jobs' mean iteration times, in seconds.
+    /// Returns the mean of the jobs' mean iteration times, in seconds.
     pub fn mean_iteration(&self) -> f64 {
         let all: f64 = self.jobs.iter().map(JobOutcome::mean_iteration).sum();
         all / self.jobs.len().max(1) as f64

@@ -12,18 +12,18 @@ use super::job::{Job, Method};
 use super::network::{Network, direction, index};
 use super::share::Stream;
 
-/// Round trips of an all-reduce in addition to its bytes: one for the exponents, without which no value
-/// is sent, and one for the values.
+/// Number of round trips of an all-reduce without the time for its bytes.
+///
+/// One is for the exponents, which must arrive before values are sent, and one is for the values.
 const ROUND_TRIPS: f64 = 2.0;
 
-/// The planner's knowledge of the fabric: the slots that jobs have taken, and the
-/// long-term load of links.
+/// The planner's view of the fabric: the slots that jobs have taken, and the long-term load of links.
 #[derive(Debug)]
 pub(super) struct PlannedFabric {
     state: FabricState,
 }
 
-/// A job's place in the fabric.
+/// A job's request, its plan, and its expected pace.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
     request: JobRequest,
@@ -33,7 +33,9 @@ pub(super) struct Tree {
 }
 
 impl PlannedFabric {
-    /// `background`: long-term bytes/s of each link direction, by its index.
+    /// Makes a fabric without jobs.
+    ///
+    /// `background` is the mean load of each link direction in bytes/s, by its index.
     pub(super) fn new(network: &Network<'_>, background: &[f64]) -> Self {
         let mut state = FabricState::of(network.topology, network.assumptions.slots);
         let load = background.iter().enumerate().map(|(at, bytes)| (direction(at), (bytes * 8.0) as u64));
@@ -41,7 +43,7 @@ impl PlannedFabric {
         Self { state }
     }
 
-    /// Plans a job next to the existing ones, and gives it its slots.
+    /// Plans a job beside the admitted jobs, and allocates its slots.
     pub(super) fn admit(
         &mut self,
         place: usize,
@@ -73,8 +75,9 @@ impl PlannedFabric {
         Ok(tree)
     }
 
-    /// Plans a job again around dead parts if its tree has lost something.
-    /// Returns whether it has another tree now: without an alternative it keeps its own.
+    /// Plans a job again around dead parts if a part of its tree has died.
+    ///
+    /// Returns true if the job has another tree now. Without an alternative the job keeps its tree.
     pub(super) fn repair(&mut self, tree: &mut Tree, network: &Network<'_>) -> bool {
         if !tree.is_hit(network) {
             return false;
@@ -91,7 +94,7 @@ impl PlannedFabric {
         has_changed
     }
 
-    /// Takes the job's slots and adds its load, or gives them back.
+    /// Allocates the job's slots and adds its load, or releases both if `takes` is false.
     fn account(&mut self, tree: &Tree, takes: bool) {
         for role in tree.plan.switches.iter().filter(|role| role.aggregate) {
             if let Some(free) = self.state.free_slots.get_mut(&role.key) {
@@ -108,7 +111,7 @@ impl PlannedFabric {
 }
 
 impl Tree {
-    /// Length of a RESULT by multicast, which has no hop stack: no frame is shorter.
+    /// Returns the length of the shortest frame: a RESULT by multicast, which has no hop stack.
     fn frame_bytes(&self) -> usize {
         ENCAPSULATION_BYTES + message_len(0, self.request.width.bytes())
     }
@@ -118,17 +121,19 @@ impl Tree {
         links.any(|link| network.dead.is_link_dead(network.topology, link))
     }
 
-    /// The number of switches that aggregate, and the number of switches at which streams meet and stay
-    /// separate.
+    /// Returns the number of switches that aggregate, and of switches that only pass streams on.
+    ///
+    /// Streams meet at the latter without being summed.
     pub(super) fn switches(&self) -> (usize, usize) {
         let aggregating = self.plan.switches.iter().filter(|role| role.aggregate).count();
         let meeting = self.plan.switches.iter().filter(|role| role.down.len() > 1).count();
         (aggregating, meeting.saturating_sub(aggregating))
     }
 
-    /// The stream of one synchronisation.
-    /// All links of the tree move together, since a worker sends a slice only when it has the result of the slice that
-    /// used the slot before. So its limit is S slices per round trip.
+    /// Returns the stream of one synchronisation.
+    ///
+    /// All links of the tree move at one rate, because a worker sends a slice only when it has the result of
+    /// the slice that used the slot before. So the stream's limit is S slices per round trip.
     pub(super) fn stream(&self, network: &Network<'_>) -> Stream {
         let plan = &self.plan;
         let frames = plan.traffic.links.iter().map(|link| link.frames).min().unwrap_or(0);
@@ -138,13 +143,15 @@ impl Tree {
         Stream { bytes, limit: window / self.round_trip(network), uses: uses.collect() }
     }
 
-    /// The time of one synchronisation in addition to its bytes, in seconds.
-    /// The last slices arrive half a round trip after they were sent, and the last results half a round trip later.
+    /// Returns the latency of one synchronisation without the time for its bytes, in seconds.
+    ///
+    /// The last slices arrive half a round trip after they were sent, and the last results half a round trip
+    /// later.
     pub(super) fn latency(&self, network: &Network<'_>) -> f64 {
         ROUND_TRIPS * self.round_trip(network)
     }
 
-    /// The round trip between the server and the worker farthest from it, in seconds.
+    /// Returns the round trip between the server and the worker farthest from it, in seconds.
     fn round_trip(&self, network: &Network<'_>) -> f64 {
         let ups = |node: NodeKey| {
             let role = self.plan.switches.binary_search_by_key(&node, |role| role.key).ok();

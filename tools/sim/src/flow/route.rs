@@ -1,7 +1,7 @@
-//! Ways of hosts' traffic: equal-cost multi-path routing (ECMP) over shortest paths.
+//! Paths of the hosts' traffic: equal-cost multi-path routing (ECMP) over shortest paths.
 //!
-//! Every connection uses one of the shortest ways, drawn evenly at each switch, as switches do by a hash of addresses
-//! and ports. So two connections may share a link while another is idle.
+//! Every connection uses one of the shortest paths. It is drawn evenly at each switch, because switches
+//! choose by a hash of addresses and ports. So two connections may share a link while another link is idle.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -15,20 +15,21 @@ use super::network::{Dead, Network, index};
 
 const FAR: u32 = u32::MAX;
 
-/// A connection's way from one host to another.
+/// A connection's path from one host to another.
 #[derive(Debug, Clone)]
 pub(super) struct Way {
     from: NodeKey,
     to: NodeKey,
-    /// The link directions that it uses while all of them are alive.
+    /// The link directions that the connection uses while all of them are alive.
+    ///
     /// Switches choose them by a hash, so they do not change.
     own: Vec<usize>,
-    /// The link directions that it uses now.
+    /// The link directions that the connection uses now.
     links: Vec<usize>,
 }
 
 impl Way {
-    /// Draws a way.
+    /// Draws a path.
     ///
     /// # Errors
     /// [`FlowError::Apart`].
@@ -47,8 +48,9 @@ impl Way {
         &self.links
     }
 
-    /// Reroutes it around dead parts if there is a way, and back once its own way is alive.
-    /// Returns whether anything changed.
+    /// Moves the connection to another path around dead parts, and back when its own path is alive.
+    ///
+    /// Returns true if anything changed.
     pub(super) fn reroute(
         &mut self,
         network: &Network<'_>,
@@ -69,11 +71,11 @@ impl Way {
     }
 }
 
-/// Shortest ways around dead parts.
+/// Shortest paths around dead parts.
 pub(super) struct Routes<'a> {
     topology: &'a Topology,
     dead: &'a Dead,
-    /// The distance of each node from a switch, computed on demand.
+    /// The distances of each node from a switch, computed on demand.
     distances: HashMap<NodeKey, Vec<u32>>,
 }
 
@@ -82,7 +84,7 @@ impl<'a> Routes<'a> {
         Self { topology, dead, distances: HashMap::new() }
     }
 
-    /// Returns the link directions of a way between two hosts, or `None` if no way exists.
+    /// Returns the link directions of a path between two hosts, or `None` if no path exists.
     fn way(&mut self, from: NodeKey, to: NodeKey, rng: &mut ChaCha8Rng) -> Option<Vec<usize>> {
         let (first_link, first) = self.steps(from).next()?;
         let (last_link, last) = self.steps(to).next()?;
@@ -115,7 +117,7 @@ impl<'a> Routes<'a> {
         self.topology[node].switch().is_some()
     }
 
-    /// The live links of a live node, with their other ends.
+    /// Returns the live links of a live node, with the nodes at their other ends.
     fn steps(&self, node: NodeKey) -> impl Iterator<Item = (LinkKey, NodeKey)> + use<'_, 'a> {
         let edges = self.topology.graph().edges(node);
         let steps = edges.map(move |edge| {
@@ -125,7 +127,9 @@ impl<'a> Routes<'a> {
         steps.filter(|(link, _)| !self.dead.is_link_dead(self.topology, *link))
     }
 
-    /// Distances by node, over switches only: hosts forward nothing.
+    /// Returns the distance of each node from `root`.
+    ///
+    /// Paths lead over switches only, because hosts do not forward.
     fn distances_from(&self, root: NodeKey) -> Vec<u32> {
         let mut distances = vec![FAR; self.topology.graph().node_count()];
         distances[root.index()] = 0;

@@ -10,14 +10,15 @@ use super::outage::Outage;
 /// Everything that an outcome depends on.
 #[derive(Debug, Clone)]
 pub struct Setup<'a> {
-    /// The network. Its loads and roles are not used: `background` and `jobs` say who sends.
+    /// The network. Its loads and roles are not used, because `background` and `jobs` define the traffic.
     pub topology: &'a Topology,
     /// The assumptions about machines and protocols.
     pub assumptions: Assumptions,
-    /// The jobs, in the order in which they are planned: all of them before the first begins.
+    /// The jobs, in the order in which they are planned. All are planned before the first begins.
     pub jobs: Vec<Job>,
-    /// Number of iterations of each job that count.
-    /// Jobs that finish first go on, so that the others do not get their links.
+    /// Number of counted iterations of each job.
+    ///
+    /// A job that has finished them continues, so that the other jobs do not get its share of the links.
     pub iterations: u32,
     /// Other traffic on the links.
     pub background: Option<Background>,

@@ -1,8 +1,8 @@
 //! Shares of links: max–min fairness by progressive filling.
 //!
-//! All streams grow at the same pace. When a link direction is full, the streams that use it stop growing, and the
-//! others continue; a stream also stops at its own limit. In the end no stream can get more without taking from one
-//! that has no more than it.
+//! All streams grow at the same pace. When a link direction is full, the streams that use it stop growing,
+//! and the others continue. A stream also stops at its own limit. In the end a stream could get more only if
+//! another stream that has no more than it lost some of its rate.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,45 +11,48 @@ use super::ordered::Ordered;
 
 /// A transfer that uses link directions at one rate for as long as it lasts.
 ///
-/// Connections that move together are one stream: the gradients of a tree, all of which wait for the slowest; the
-/// connections of a ring, each of which waits for the one before. An independent connection between two hosts is a
-/// stream, too.
+/// Connections that move together are one stream. Examples are the gradients of a tree, all of which wait for
+/// the slowest, and the connections of a ring, each of which waits for the previous one. An independent
+/// connection between two hosts is a stream, too.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stream {
-    /// Bytes at rate 1, headers included.
+    /// Bytes that the stream moves over a link direction with factor 1, headers included.
     pub bytes: f64,
-    /// The greatest rate that it can use, in bytes/s; infinite without a limit.
+    /// The greatest rate that the stream can use, in bytes/s; infinite without a limit.
     pub limit: f64,
-    /// The link directions that it uses, each once, with a factor of its rate: 1 for one
-    /// copy, 2 for two, and so on.
+    /// The link directions that the stream uses, each once, with a factor of the stream's rate.
+    ///
+    /// The factor is 1 for one copy, 2 for two copies, and so on.
     pub uses: Vec<(usize, f64)>,
 }
 
-/// The rate of each stream in bytes/s. `capacity`: of each link direction, in bytes/s.
+/// Returns the rate of each stream in bytes/s.
 ///
-/// A stream that uses nothing and has no limit gets an infinite rate. A link direction beyond the end of `capacity`
-/// counts as down.
+/// `capacity` is the capacity of each link direction in bytes/s.
+///
+/// A stream that uses no link and has no limit gets an infinite rate. A link direction beyond the end of
+/// `capacity` counts as down.
 pub fn max_min(capacity: &[f64], streams: &[&Stream]) -> Vec<f64> {
     let mut sharing = Sharing::default();
     sharing.share(capacity, streams);
     sharing.rates
 }
 
-/// The reason why streams stop growing.
+/// The reason why a stream stops growing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Bottleneck {
-    /// A link direction is full.
+    /// The link direction with this index is full.
     Link(usize),
-    /// One stream has reached its limit.
+    /// The stream with this index has reached its limit.
     Stream(usize),
 }
 
-/// A link direction while it fills.
+/// A link direction during the filling.
 #[derive(Debug, Clone, Default)]
 struct Filling {
-    /// Capacity left for streams that still grow, in bytes/s.
+    /// Capacity that is left for streams that still grow, in bytes/s.
     left: f64,
-    /// Capacity that these streams use together at rate 1.
+    /// Capacity that the growing streams use together at rate 1.
     weight: f64,
     growing: usize,
     users: Vec<usize>,
@@ -120,7 +123,9 @@ impl Sharing {
     }
 
     /// Handles a full link direction.
-    /// If streams that use it have been fixed since its level was computed, it fills up later: then it is queued again.
+    ///
+    /// If some of its streams were fixed after its level was computed, the link direction fills up later, so
+    /// it is queued again.
     fn fill(&mut self, at: usize, level: Ordered, streams: &[&Stream]) {
         if self.links[at].growing == 0 {
             return;

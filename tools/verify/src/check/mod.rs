@@ -1,5 +1,6 @@
-//! The search: breadth first through all states, so that it finds each
-//! violation by the shortest schedule.
+//! The search: breadth first through all states.
+//!
+//! So it finds each violation by the shortest schedule.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
@@ -22,13 +23,13 @@ use crate::world::{Parts, World};
 /// The results of a check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Number of states of all parts and the network.
+    /// Number of states. A state consists of the states of all parts and of the network.
     pub states: usize,
-    /// Number of steps between them.
+    /// Number of steps between these states.
     pub steps: usize,
     /// Length of the longest of the shortest schedules to each state, in steps.
     pub depth: usize,
-    /// Number of states of all parts from which the job was shown to complete.
+    /// Number of combinations of the parts' states from which the job was shown to complete.
     pub completing: usize,
     /// Duration of the check.
     pub seconds: f64,
@@ -43,11 +44,11 @@ pub struct Progress {
     pub states: usize,
     /// Number of states that are still to be explored.
     pub waiting: usize,
-    /// Number of states of all parts that are still to be shown to complete.
+    /// Number of combinations of the parts' states that are still to be shown to complete.
     pub to_complete: usize,
 }
 
-/// A state during the search.
+/// A state during the search: the parts, and the packets in flight.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
     pub(crate) parts: Parts,
@@ -58,11 +59,12 @@ struct Search<'p> {
     world: World,
     packets: Packets,
     seen: FxHashSet<u128>,
-    /// For each state: the state before it, and the event in between.
+    /// For each state, the number of the previous state and the event that led from it to this state.
     ways: Vec<(u32, Event)>,
     steps: usize,
-    /// States of all parts, each with the first state that has them, in the order of
-    /// distance from the start.
+    /// The combinations of the parts' states, in the order of their distance from the start.
+    ///
+    /// Each has the number of the first state that contains it.
     parts: Vec<(Parts, u32)>,
     parts_seen: FxHashSet<Parts>,
     progress: &'p mut dyn FnMut(Progress),
@@ -83,7 +85,7 @@ impl From<Error> for Stop {
 /// Checks all possible schedules of `setup`.
 ///
 /// # Errors
-/// [`Error`]: the setup makes no sense, or is too large.
+/// [`Error`]: the setup is not valid, or too large.
 pub fn check(setup: &Setup, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Error> {
     let begun = Instant::now();
     let (mut search, first) = Search::new(setup, progress)?;
@@ -112,7 +114,7 @@ fn seconds(time: Duration) -> f64 {
 }
 
 impl<'p> Search<'p> {
-    /// A search, and its first state.
+    /// Returns a search and its first state.
     fn new(setup: &Setup, progress: &'p mut dyn FnMut(Progress)) -> Result<(Self, State), Error> {
         let (world, parts, sent) = World::new(setup)?;
         let mut search = Self {
@@ -194,10 +196,10 @@ impl<'p> Search<'p> {
         Some(at)
     }
 
-    /// Returns true if workers take results as soon as they can.
+    /// Returns true if workers receive results as soon as they can.
     ///
-    /// Within one generation, a worker with a result can do everything that a worker without it can do, since the
-    /// packets that it has sent stay deliverable.
+    /// Within one generation, a worker with a result can do everything that a worker without it can do,
+    /// because the packets that it has sent stay deliverable.
     fn is_eager(&self) -> bool {
         self.world.setup.change == Change::None
     }
@@ -214,7 +216,7 @@ impl<'p> Search<'p> {
         events
     }
 
-    /// The state after an event; `None` if the event changes nothing.
+    /// Returns the state after an event; `None` if the event changes nothing.
     fn after(&mut self, before: &State, event: Event) -> Result<Option<State>, Stop> {
         let mut state = before.clone();
         match event {
@@ -244,7 +246,7 @@ impl<'p> Search<'p> {
         Ok(changed.then_some(state))
     }
 
-    /// Delivers a packet, which stays deliverable. Returns whether its part has changed.
+    /// Delivers a packet, which stays deliverable. Returns true if the state of its part has changed.
     fn arrives(&mut self, state: &mut State, id: u16) -> Result<bool, Stop> {
         let packet = self.packets.get(id);
         let at = self.world.part(&packet);
@@ -267,7 +269,9 @@ impl<'p> Search<'p> {
         Ok(new)
     }
 
-    /// Delivers at once all packets that change no part and only lead to further packets.
+    /// Delivers at once all packets that change no part and only cause further packets.
+    ///
+    /// If workers are eager, it delivers their results at once, too.
     fn settle(&mut self, state: &mut State) -> Result<(), Stop> {
         loop {
             let mut changed = false;
@@ -288,8 +292,10 @@ impl<'p> Search<'p> {
         }
     }
 
-    /// Forgets the first generation.
-    /// After its change the server accepts nothing of it, so that it can only go on in slots of its own.
+    /// Removes the first generation's packets to the server, and clears its slots.
+    ///
+    /// After the change, the server accepts no packet of this generation. So these packets could only change
+    /// the slots of this generation.
     fn forget_first_generation(&self, state: &mut State) {
         if self.world.setup.bug == Some(Bug::SharedSlots) {
             return;
@@ -305,7 +311,7 @@ impl<'p> Search<'p> {
         }
     }
 
-    /// The events that lead to a state, followed by `last`.
+    /// Returns the events that lead to a state, followed by `last`.
     fn way(&self, mut at: u32, last: Option<Event>) -> Vec<Event> {
         let mut way: Vec<Event> = last.into_iter().collect();
         while at != 0
@@ -318,8 +324,10 @@ impl<'p> Search<'p> {
         way
     }
 
-    /// Shows that the job completes from every state; otherwise returns what leads to one
-    /// from which it does not.
+    /// Shows that the job completes from every state.
+    ///
+    /// Otherwise returns a violation, and the schedule that leads to a state from which the job does not
+    /// complete.
     fn recover(
         &mut self,
         recovery: &mut Recovery,
@@ -344,8 +352,9 @@ impl<'p> Search<'p> {
         Ok(None)
     }
 
-    /// All states of workers that get right results in any order, by worker and the slices
-    /// that its slots wait for.
+    /// Returns all states of workers that receive right results in any order.
+    ///
+    /// The key is the worker and the slices for which its slots wait.
     fn earlier_workers(&mut self, start: &State) -> Result<FxHashMap<(u8, Vec<u8>), StateId>, Error> {
         let mut earlier = FxHashMap::default();
         if !self.is_eager() {
@@ -369,8 +378,9 @@ impl<'p> Search<'p> {
         Ok(earlier)
     }
 
-    /// `parts`, and all variants in which some workers have not received the last results.
-    /// A worker must have received a result before if its next slice in that slot has gone into some sum.
+    /// Returns `parts`, and all variants in which some workers have not received the last results.
+    ///
+    /// A worker must have received a result if its next slice in that slot has gone into a sum.
     fn without_last_results(&self, parts: &Parts, earlier: &FxHashMap<(u8, Vec<u8>), StateId>) -> Vec<Parts> {
         let mut all = vec![parts.clone()];
         let contributions = self.world.contributions(parts);

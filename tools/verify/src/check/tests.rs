@@ -1,6 +1,7 @@
-//! The search leaves out nothing that a network can do: random schedules with real packets, each of
-//! which can be lost, duplicated or overtaken, with retransmissions, PROBEs and answers, reach no state of switches and
-//! server that the search has not seen.
+//! Tests that the search covers all states that a network can reach.
+//!
+//! Random schedules deliver real packets, which can be lost, duplicated or overtaken, with retransmissions,
+//! PROBEs and answers. They must reach no state of switches and server that the search has not seen.
 #![allow(clippy::unwrap_used, reason = "all of it is a test")]
 
 use rand::{RngExt, SeedableRng};
@@ -10,9 +11,10 @@ use super::*;
 use crate::plan::small;
 use crate::world::GONE;
 
-/// The parts to compare.
-/// Without a change of generation, workers take results at once in the search, so workers are left out. With one, the
-/// search forgets the old generation's slots.
+/// Returns the parts that the test compares.
+///
+/// Without a change of generation, the search delivers results to workers at once, so workers are left out.
+/// With a change, the search clears the old generation's slots.
 fn comparable(world: &World, parts: &Parts) -> Parts {
     let mut parts = parts.clone();
     if world.generation(&parts) > 0 {
@@ -84,7 +86,7 @@ fn no_schedule_leads_where_the_search_has_not_been() {
         }
         let unseen = reached.difference(&seen).count();
         assert_eq!(unseen, 0, "of {} in {setup:?}", reached.len());
-        // Nor does the search allow far too much.
+        // The search must not reach many more states than real schedules.
         assert!(reached.len() * 4 > seen.len(), "{} of {} in {setup:?}", reached.len(), seen.len());
     }
 }

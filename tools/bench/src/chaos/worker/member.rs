@@ -1,5 +1,7 @@
-//! One member's rounds: it contributes, checks the sum, and continues from it.
-//! After others have joined, the member gives them its state, or takes over their state.
+//! The rounds of one member: it contributes, checks the sum, and continues from it.
+//!
+//! After workers have joined, the member either sends its state to them, or takes over another member's
+//! state.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -10,14 +12,15 @@ use super::participant::{Fabric, Outcome};
 use super::sums::Contributions;
 use crate::chaos::event::{Event, Moment, Reduced};
 
-/// Length of the state: numbers that depend on all completed rounds, as a model's parameters do.
-/// They are integers below 2^20, which f32 and the fabric's fixed point hold exactly.
+/// Length of the state: numbers that depend on all completed rounds, like a model's parameters.
+///
+/// The numbers are integers below 2^20, which f32 and the fabric's fixed point represent exactly.
 const STATE: usize = 1000;
 const STATE_MODULUS: i64 = 1 << 20;
-/// The limit of the round number: f32 holds all integers below it.
+/// The limit of the round number, because f32 represents all integers below it exactly.
 const MAX_ROUND: f32 = (1 << 24) as f32;
 
-/// A member between two rounds.
+/// The state of a member between two rounds.
 #[derive(Debug)]
 pub(super) struct Member {
     contributions: Contributions,
@@ -27,7 +30,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// A member before its first round, in jobs of `ranks` ranks, with tensors of `elements` elements.
+    /// Makes a member before its first round, for jobs of `ranks` ranks and tensors of `elements` elements.
     pub(super) fn new(ranks: u32, elements: usize) -> Self {
         Self {
             contributions: Contributions::new(ranks),
@@ -37,15 +40,17 @@ impl Member {
         }
     }
 
-    /// Length of its largest tensor.
+    /// Returns the length of the member's largest tensor.
     pub(super) fn most_elements(&self) -> usize {
         self.tensor.len().max(1 + STATE)
     }
 
-    /// One all-reduce. `None`: members have joined, and all have the same state now.
+    /// Runs one all-reduce. Returns `None` if workers have joined.
+    ///
+    /// Then all members have the same state.
     ///
     /// # Errors
-    /// This process has no part in the job any more, or no member is left that could provide the state.
+    /// This process is no longer in the job, or no member is left that could provide the state.
     pub(super) async fn step(&mut self, rank: u32, fabric: &mut impl Fabric) -> Result<Option<Event>> {
         self.contributions.fill(&mut self.tensor, rank, self.round);
         let runs = match fabric.sum(&mut self.tensor).await? {
@@ -68,7 +73,7 @@ impl Member {
         }))
     }
 
-    /// Continues from a sum. Returns a digest of the sum, of its contributors, and of the state after it.
+    /// Updates the state with a sum. Returns a digest of the sum, its contributors, and the new state.
     fn take_in(&mut self, runs: &[Run]) -> u64 {
         for (state, sum) in self.state.iter_mut().zip(&self.tensor) {
             *state = (*state * 5 + *sum as i64).rem_euclid(STATE_MODULUS);
@@ -110,7 +115,7 @@ mod tests {
     const RANKS: u32 = 4;
     const ELEMENTS: usize = 2048;
 
-    /// The other members, as one member sees them.
+    /// Simulates the other members for the member under test.
     #[derive(Default)]
     struct Script {
         answers: VecDeque<Answer>,

@@ -1,5 +1,6 @@
 //! `tributary-bench chaos-worker`: the training process of a worker in a chaos run.
-//! It reduces without end and reports each result.
+//!
+//! It reduces until it is killed, and reports each result.
 
 mod member;
 mod participant;
@@ -23,7 +24,7 @@ pub(super) use sums::MAX_RANKS;
 use super::event::Event;
 use tributary::PartArgs;
 
-/// Time for which a process that has lost its part in the job waits before it asks to rejoin.
+/// Time that a process waits before it tries to rejoin a job that it has lost.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Options of a chaos worker.
@@ -41,10 +42,10 @@ pub(crate) struct WorkerArgs {
     size: ByteSize,
 }
 
-/// Reduces until it is killed.
+/// Reduces until the process is killed.
 ///
 /// # Errors
-/// The process cannot start. Afterwards it reports what goes wrong, and tries again.
+/// The process cannot start. After the start, the process reports errors and tries again.
 pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(reduce(args))
@@ -60,7 +61,7 @@ async fn reduce(args: &WorkerArgs) -> Result<()> {
     }
 }
 
-/// Reduces as long as this process has a part in the job.
+/// Reduces while this process is in the job.
 async fn take_part(args: &WorkerArgs, member: &mut Member) -> Result<Infallible> {
     let mut participant = Participant::open(&args.part, member.most_elements()).await?;
     let rank = participant.rank();
@@ -76,7 +77,7 @@ fn say(event: &Event) {
     let line = serde_json::to_string(event).unwrap_or_default();
     let said = writeln!(io::stdout().lock(), "{line}");
     if said.is_err() {
-        // The runner is gone, and so is everyone to report to.
+        // The runner has ended, so that no process reads the reports.
         process::exit(1);
     }
 }

@@ -1,4 +1,4 @@
-//! A process's part in the job: the only module here that knows the client's API.
+//! A process's membership in the job. Only this module uses the client's API.
 
 use anyhow::Result;
 use tributary_client::{ClientError, Job, JoinOptions, Operation, Run, Segment};
@@ -7,30 +7,30 @@ use tributary::PartArgs;
 
 /// Sums values over the members of a job.
 pub(super) trait Fabric {
-    /// Replaces the values by their sum over the members, all of which make the
-    /// same calls in the same order.
+    /// Replaces the values by their sum over the members.
+    /// All members must make the same calls in the same order.
     ///
     /// # Errors
-    /// This process has no part in the job any more.
+    /// This process is no longer in the job.
     async fn sum(&mut self, values: &mut [f32]) -> Result<Outcome>;
 
     /// After workers have joined, replaces the values on all members by the values of one earlier member.
     ///
     /// # Errors
-    /// As for [`sum`](Self::sum).
+    /// The errors of [`sum`](Self::sum).
     async fn synchronise(&mut self, values: &mut [f32]) -> Result<()>;
 }
 
 /// The outcome of a sum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The sum; the runs tell its contributors.
+    /// The sum. The runs name its contributors.
     Sum(Vec<Run>),
-    /// No sum: members have joined, and all have to synchronise first.
+    /// No sum, because workers have joined. All members must synchronise first.
     Regroup,
 }
 
-/// A part in a job.
+/// A process's membership in a job.
 #[derive(Debug)]
 pub(super) struct Participant {
     job: Job,
@@ -38,10 +38,10 @@ pub(super) struct Participant {
 }
 
 impl Participant {
-    /// Takes part with tensors of up to `elements` elements; returns when the job runs.
+    /// Joins the job for tensors of up to `elements` elements. Returns when the job runs.
     ///
     /// # Errors
-    /// No agent, no such job, or no part for this host in it.
+    /// The host has no agent, the job does not exist, or the job has no place for this host.
     pub(super) async fn open(part: &PartArgs, elements: usize) -> Result<Self> {
         let job = part.take(JoinOptions::default().elastic()).await?;
         let memory = job.segment(elements * size_of::<f32>()).await?;

@@ -1,11 +1,11 @@
 //! Contributions whose sum alone shows its contributors.
 //!
-//! Element i of rank r's contribution in a round is `mark(r, i) + value(r, round, i)`. The value is small and differs
-//! for every rank, round and element, so that no mix-up goes unnoticed. The mark is one bit far above all values: each
-//! element has the marks of eight ranks, and neighbouring elements have those of the other ranks. So the upper bits of
-//! a sum name its contributors, and the lower bits must then be the sum of exactly these ranks' values: a contribution
-//! that is missing, doubled, stale or another rank's does not fit. All of these are integers that f32 and the fabric's
-//! fixed point hold exactly.
+//! Element i of rank r's contribution in a round is `mark(r, i) + value(r, round, i)`. The value is small,
+//! and differs for every rank, round and element, so that a mix-up is always noticed. The mark is one bit far
+//! above all values. Each element has the marks of eight ranks, and neighbouring elements have the marks of
+//! the other ranks. So the upper bits of a sum name its contributors. The lower bits must then be the sum of
+//! exactly these ranks' values. The check fails if a contribution is missing, doubled, stale or of another
+//! rank. All numbers are integers that f32 and the fabric's fixed point represent exactly.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,19 +14,19 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_client::Run;
 
-/// The largest number of ranks: the sum of all their values stays below a mark, and the sum of
-/// all marks below 2^24.
+/// The largest number of ranks.
+/// The sum of their values must stay below a mark, and the sum of all marks below 2^24.
 pub(in crate::chaos) const MAX_RANKS: u32 = 64;
-/// Values are -64 to 63, and the sum of 64 of them -4096 to 4032.
+/// The number of different values. They are -64 to 63; the sum of 64 of them is -4096 to 4032.
 const VALUE_RANGE: u8 = 128;
 const HALF_VALUE_RANGE: i32 = 64;
-/// The bit of the lowest mark, above every sum of values with its sign.
+/// The bit of the lowest mark. It lies above every sum of values, including the sum's sign.
 const MARK_SHIFT: u32 = 13;
 const HALF_MARK: i32 = 1 << (MARK_SHIFT - 1);
 /// The number of ranks whose marks are in each element.
 const MARKS: u32 = 8;
-/// Length of the table of random values, a power of two; a rank's values in a round
-/// start at an offset in it.
+/// Length of the table of random values, a power of two.
+/// A rank's values in a round start at an offset in this table.
 const TABLE: usize = 1 << 17;
 
 /// The contributions of all ranks in all rounds.
@@ -37,7 +37,7 @@ pub(super) struct Contributions {
     ranks: u32,
 }
 
-/// A wrong sum.
+/// The description of a wrong sum.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wrong(String);
 
@@ -48,15 +48,15 @@ impl fmt::Display for Wrong {
 }
 
 impl Contributions {
-    /// For jobs of `ranks` ranks, at most [`MAX_RANKS`].
+    /// Creates the contributions for jobs of `ranks` ranks, at most [`MAX_RANKS`].
     pub(super) fn new(ranks: u32) -> Self {
-        // The same seed on every rank.
+        // All ranks use this seed.
         let mut random = ChaCha8Rng::seed_from_u64(0);
         let mut value = || (random.next_u32() as u8 % VALUE_RANGE) as i8 - HALF_VALUE_RANGE as i8;
         Self { table: (0..TABLE).map(|_| value()).collect(), ranks: ranks.min(MAX_RANKS) }
     }
 
-    /// Fills in what `rank` contributes in a round.
+    /// Fills `elements` with the contribution of `rank` in a round.
     pub(super) fn fill(&self, elements: &mut [f32], rank: u32, round: u32) {
         let start = start(rank, round);
         for (index, element) in elements.iter_mut().enumerate() {
@@ -67,8 +67,8 @@ impl Contributions {
     /// Checks a sum.
     ///
     /// # Errors
-    /// The first element that is not the sum over its contributors; or a run with another number of contributors than
-    /// it says.
+    /// The first element that is not the sum over its contributors, or a run whose number of contributors is
+    /// wrong.
     pub(super) fn check(&self, sums: &[f32], runs: &[Run], round: u32) -> Result<(), Wrong> {
         let mut place = 0;
         for run in runs {
@@ -114,7 +114,7 @@ impl Contributions {
         Ok(())
     }
 
-    /// The ranks whose marks are in a sum: its contributors.
+    /// Returns the ranks whose marks are in a sum. These ranks are its contributors.
     fn inside(&self, sums: &[f32], place: Range<usize>) -> Vec<u32> {
         let marks = |index: usize| (sums[index] as i32 + HALF_MARK) >> MARK_SHIFT;
         let group = |rank: u32| place.clone().find(|&index| self.is_marked(rank, index));
@@ -127,8 +127,9 @@ impl Contributions {
         index % self.groups() == (rank / MARKS) as usize
     }
 
-    /// The number of neighbouring elements over which the marks of all ranks are spread. A slice has more
-    /// elements.
+    /// Returns the number of neighbouring elements over which the marks of all ranks are spread.
+    ///
+    /// A slice has more elements than this.
     fn groups(&self) -> usize {
         self.ranks.div_ceil(MARKS).max(1) as usize
     }
@@ -142,7 +143,7 @@ impl Contributions {
     }
 }
 
-/// The offset in the table at which a rank's values of a round start: a multiplicative hash.
+/// Returns the offset in the table at which a rank's values of a round start, by a multiplicative hash.
 fn start(rank: u32, round: u32) -> usize {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
     let hash = ((u64::from(rank) << 32) | u64::from(round)).wrapping_add(1).wrapping_mul(GOLDEN);
@@ -153,7 +154,7 @@ fn start(rank: u32, round: u32) -> usize {
 mod tests {
     use super::*;
 
-    /// The sum over some ranks, with its run.
+    /// Returns the sum over the ranks `inside`, with its run.
     fn sum(all: u32, inside: &[u32], round: u32, elements: usize) -> (Vec<f32>, Run) {
         let contributions = Contributions::new(all);
         let mut sums = vec![0.0; elements];

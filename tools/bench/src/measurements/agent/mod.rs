@@ -30,9 +30,9 @@ use tributary::lab::{FabricArgs, Record, up_fabric};
 
 /// The smallest network, so that as few other processes as possible share the cores with the agents.
 const TOPOLOGY: &str = include_str!("../../../../../topologies/two-workers.toml");
-/// The daemon that is measured, by its name in a lab's record.
+/// The measured daemon's name in a lab's record.
 const AGENT: &str = "agent";
-/// Time limit of one turn, which takes seconds.
+/// Time limit of one turn, which normally takes seconds.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Measures the processor time that an all-reduce takes on a host: the time of the agent's process in
@@ -94,7 +94,8 @@ async fn measure(args: &AgentArgs) -> Result<Report> {
         let (lab, record) = up_fabric(&name, &file, &fabric, &mut stop).await?;
         networks.push((mtu, Network { lab, record }, Vec::new()));
     }
-    // The first round is not counted: in it agents allocate memory and the processor raises its clock.
+    // The first round does not count, because the agents allocate memory and the processor raises its clock
+    // during it.
     for round in 0..=args.rounds {
         for (mtu, network, turns) in &mut networks {
             let turn = turn(network, args).await?;
@@ -118,7 +119,7 @@ async fn measure(args: &AgentArgs) -> Result<Report> {
     })
 }
 
-/// The file that was named, or the built-in one in `folder`.
+/// Returns the topology file that the user named, or writes the built-in topology to `folder`.
 fn topology_file(args: &AgentArgs, folder: &TempDir) -> Result<PathBuf> {
     if let Some(file) = &args.topology {
         return Ok(file.clone());
@@ -128,13 +129,13 @@ fn topology_file(args: &AgentArgs, folder: &TempDir) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Report of a rank, besides its times.
+/// The fields of a rank's report besides its times.
 #[derive(Debug, Deserialize)]
 struct Said {
     retransmissions: u64,
 }
 
-/// One turn on one network.
+/// Runs one turn on one network.
 async fn turn(Network { lab, record }: &Network, args: &AgentArgs) -> Result<Turn> {
     let (bytes, iterations) = (args.size.as_u64(), args.iterations);
     let before = Taken::read(lab, record)?;
@@ -150,7 +151,8 @@ async fn turn(Network { lab, record }: &Network, args: &AgentArgs) -> Result<Tur
         bytes: bytes as f64 * tensors_of_a_turn(iterations),
         times: after.times().since(before.times()),
         carried: after.counters.total_since(&before.counters),
-        // The warm-up's time is not reported: it is taken to run at the same speed.
+        // The ranks do not report the time of the warm-up, so it is estimated: the warm-up runs at the same
+        // speed.
         seconds: timings.iter().map(|timing| timing.slowest).sum::<f64>() / f64::from(iterations)
             * tensors_of_a_turn(iterations),
         retransmissions: said.iter().map(|said| said.retransmissions).sum(),
@@ -160,7 +162,7 @@ async fn turn(Network { lab, record }: &Network, args: &AgentArgs) -> Result<Tur
 /// The resources that all agents have used since they started.
 struct Taken {
     agents: Vec<ProcessTimes>,
-    /// Counters of their hosts' interfaces.
+    /// Counters of the interfaces of the agents' hosts.
     counters: Counters,
 }
 

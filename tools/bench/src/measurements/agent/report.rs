@@ -14,14 +14,16 @@ use crate::measurements::counters::Carried;
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// An agent's seconds for a GiB in November 2026 with slices of 256 values, on a
-/// machine with two virtual cores.
+/// Seconds that an agent took for a GiB in November 2026, with slices of 256 values.
+///
+/// The machine had two virtual cores.
 const STORED: Stored = Stored { user: 0.8, system: 3.3 };
-/// The part of `STORED` that an agent should take, by the values of a slice.
-/// Reported but not enforced: other machines have other figures.
+/// The largest wanted time of an agent, relative to `STORED`, by the number of values in a slice.
+///
+/// It is reported but not enforced, because other machines give other figures.
 const WANTED: [(usize, f64); 2] = [(256, 0.5), (2048, 0.2)];
 
-/// One turn, over all agents.
+/// The measured figures of one turn, over all agents.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) agents: usize,
@@ -37,7 +39,7 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// One agent's share of `of_all` for a GiB.
+    /// Returns one agent's share of the total `of_all`, for a GiB.
     fn per_gib(&self, of_all: f64) -> f64 {
         of_all / self.agents as f64 / (self.bytes / GIB)
     }
@@ -79,7 +81,7 @@ pub(super) struct Case {
     system_seconds_per_gib: Summary,
     /// User and system time together.
     seconds_per_gib: Summary,
-    /// Frames received and sent per second while it reduced.
+    /// Frames received and sent per second while the agent reduced.
     frames_per_second: Summary,
     /// Frames received and sent, with all headers, for a GiB.
     frames_per_gib: Summary,
@@ -90,7 +92,7 @@ pub(super) struct Case {
     retransmissions: u64,
     /// The medians relative to the stored figures for 256 values.
     to_stored: Ratios,
-    /// The limit for both together, relative to the stored figures.
+    /// The wanted limit of user and system time together, relative to the stored figures.
     wanted: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! The options of the comparison, and the cases that they name.
+//! The options of the comparison, and the cases that the options select.
 
 use std::path::PathBuf;
 
@@ -76,7 +76,7 @@ impl AllReduceArgs {
         self.size.as_u64() / BYTES_PER_ELEMENT
     }
 
-    /// The cases to measure at one rate, in the order in which they take turns; each case once.
+    /// Returns the cases to measure at one rate, each once, in the order in which they take turns.
     pub(super) fn cases(&self, rate: u64, baselines: &Baselines) -> Vec<Case> {
         let mut cases = Vec::new();
         for &contender in self.contenders.iter().filter(|contender| baselines.has(**contender)) {

@@ -1,4 +1,4 @@
-//! Which other implementations are installed on this machine.
+//! Finds the other implementations that are installed on this machine.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,7 +40,7 @@ impl Baselines {
         found
     }
 
-    /// Why no contender can be measured.
+    /// Returns the reason why no contender can be measured.
     pub(super) fn why_not(&self) -> String {
         let reason =
             |skipped: &Skipped| format!("{} ({}; `{}`)", skipped.contender, skipped.reason, skipped.install);
@@ -55,7 +55,7 @@ impl Baselines {
     }
 }
 
-/// The first line that a program prints, or why it cannot run.
+/// Runs a program. Returns the first line that it prints, or the reason why it cannot run.
 fn ask(command: &mut Command) -> Result<String, String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{program}: {error}"))?;

@@ -1,5 +1,6 @@
-//! PyTorch's gloo: a process on each worker that lives for all turns, since PyTorch
-//! takes seconds to start.
+//! PyTorch's gloo: one process on each worker, which runs for all turns.
+//!
+//! PyTorch takes seconds to start.
 
 use std::fs;
 
@@ -12,7 +13,7 @@ use crate::measurements::ranks::Rank;
 use tributary::lab::threads_of_a_rank;
 
 const SCRIPT: &str = include_str!("../../../baselines/gloo.py");
-/// Line that a process prints once all ranks have met.
+/// Line that a process prints when all ranks are connected.
 const READY: &str = "ready";
 
 /// The processes, one on each worker.
@@ -23,7 +24,7 @@ pub(super) struct Gloo {
 }
 
 impl Gloo {
-    /// Starts the processes and waits until all have met.
+    /// Starts the processes and waits until all are connected.
     pub(super) async fn start(lab: &Lab, hosts: &[String], args: &AllReduceArgs) -> Result<Self> {
         let script = lab.folder().join("gloo.py");
         fs::write(&script, SCRIPT).with_context(|| format!("cannot write {}", script.display()))?;
@@ -45,7 +46,7 @@ impl Gloo {
         Ok(gloo)
     }
 
-    /// One turn.
+    /// Runs one turn.
     pub(super) async fn turn(&mut self) -> Result<Vec<Timing>> {
         for rank in &mut self.ranks {
             rank.tell(&self.iterations.to_string()).await;

@@ -1,4 +1,4 @@
-//! `tributary-bench allreduce`: an all-reduce over the fabric beside what people would use instead.
+//! `tributary-bench allreduce`: an all-reduce over the fabric beside other software.
 
 mod args;
 mod baseline;
@@ -67,7 +67,7 @@ fn write(report: &Report, folder: &Path) -> Result<()> {
     save("svg", picture.as_bytes())?;
     match png(&picture) {
         Ok(png) => save("png", &png),
-        // The same picture has been written as SVG.
+        // The SVG file shows the same picture, so a missing PNG file is not an error.
         Err(error @ PngError::NoFonts) => {
             output::complain(format_args!("note: there is no {}: {error}", to("png").display()));
             Ok(())

@@ -17,20 +17,21 @@ use crate::measurements::ranks::Rank;
 const SOURCE: &str = include_str!("../../../baselines/openmpi.c");
 
 /// Values travel by TCP, but not over the management network.
-/// A rank that waits yields its processor: there are more ranks than processors.
+///
+/// A rank that waits yields its processor, because there are more ranks than processors.
 const TRANSPORT: [(&str, &str); 4] =
     [("pml", "ob1"), ("btl", "tcp,self"), ("btl_tcp_if_exclude", "lo,mgmt0"), ("mpi_yield_when_idle", "1")];
-/// Control messages use the management network; the first daemon starts all others.
+/// Control messages use the management network, and the first daemon starts all others.
 const CONTROL: [(&str, &str); 2] = [("oob_tcp_if_include", "mgmt0"), ("plm_rsh_no_tree_spawn", "1")];
-/// Algorithm 4 of `coll_tuned_allreduce_algorithm` is the ring.
+/// Selects the ring, which is algorithm 4 of `coll_tuned_allreduce_algorithm`.
 const RING: [(&str, &str); 2] =
     [("coll_tuned_use_dynamic_rules", "1"), ("coll_tuned_allreduce_algorithm", "4")];
 
-/// The compiled program, and how to reach the workers.
+/// The compiled program, and the means to start it on the workers.
 #[derive(Debug)]
 pub(super) struct OpenMpi {
     program: PathBuf,
-    /// Stands in for ssh: enters a namespace.
+    /// The script that replaces ssh: it runs a command in a host's namespace.
     shell: PathBuf,
     /// The host of the first worker.
     first: String,
@@ -55,10 +56,11 @@ impl OpenMpi {
         Ok(Self { program, shell, first, ranks: hosts.len(), addresses, turns: 0 })
     }
 
-    /// One turn, by the algorithm that Open MPI chooses, or by a ring.
+    /// Runs one turn, by the algorithm that Open MPI chooses, or by a ring if `ring` is true.
     pub(super) async fn turn(&mut self, lab: &Lab, args: &AllReduceArgs, ring: bool) -> Result<Vec<Timing>> {
-        // By default the daemons share a folder in /tmp, because all stations have this machine's name. A daemon that
-        // ends would remove the folder while another starts, and mpirun would then wait forever.
+        // By default the daemons share a folder in /tmp, because all stations have this machine's name. A
+        // daemon that ends would remove the folder while another daemon starts, and mpirun would then wait
+        // forever.
         self.turns += 1;
         let sessions = lab.folder().join(format!("mpi{}", self.turns));
         fs::create_dir(&sessions)
@@ -85,7 +87,7 @@ fn write_shell(lab: &Lab, folder: &Path, hosts: &[String]) -> Result<PathBuf> {
     for host in hosts {
         let (address, shell) = (lab.management_address(host)?, lab.command(host, "sh")?);
         let words: Vec<_> = [shell.get_program()].into_iter().chain(shell.get_args()).collect();
-        // Numbers and names of a lab's, none of which needs quotes.
+        // The words are numbers and names of a lab, which need no quotes.
         let _ = writeln!(script, "{address}) enter='{}' ;;", words.join(OsStr::new(" ")).display());
     }
     script.push_str("*) echo \"no worker is at $address\" >&2; exit 1 ;;\nesac\n");

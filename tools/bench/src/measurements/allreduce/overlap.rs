@@ -1,5 +1,6 @@
-//! `tributary-bench overlap`: one tensor in many parts beside the whole, and the
-//! client's cost of a call.
+//! `tributary-bench overlap`: one tensor in many parts, and the client's cost of a call.
+//!
+//! The time of the parts is compared with the time of the whole tensor.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,12 +21,12 @@ use crate::measurements::common::{rate, until_stopped};
 use crate::measurements::networks::{Network, Shape, Switches};
 use tributary::Stop;
 
-/// The most time that the parts may take, relative to the whole.
+/// The most time that all parts together may take, relative to the whole tensor.
 const LIMIT: f64 = 1.1;
-/// Size of the tensor for which the client's own time is measured, and how often it is reduced.
+/// Size of the small tensor for measuring the client's own time, and the number of its all-reduces.
 const SMALL_BYTES: u64 = 4 << 10;
 const SMALL_ITERATIONS: u32 = 200;
-/// Time limit of one turn, which takes seconds.
+/// Time limit of one turn, which normally takes seconds.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Times an all-reduce of many tensors, a few of them in flight, beside one of a single tensor of the
@@ -72,18 +73,18 @@ struct Report {
     bytes: u64,
     tensors: u32,
     in_flight: u32,
-    /// The single tensor: the time of its slowest rank.
+    /// Time of the whole tensor on its slowest rank.
     whole: Summary,
-    /// All tensors together.
+    /// Time of all parts together on the slowest rank.
     parts: Summary,
-    /// The time of the tensors relative to the single one, turn by turn.
+    /// Time of all parts relative to the whole tensor, turn by turn.
     ratio: Ratio,
     limit: f64,
     small: Small,
     machine: Machine,
 }
 
-/// A small all-reduce, over all ranks.
+/// The results of small all-reduces, over all ranks.
 #[derive(Debug, Serialize)]
 struct Small {
     bytes: u64,

@@ -8,14 +8,14 @@ use super::timing::{self, Timing};
 use crate::measurements::ranks::Rank;
 use tributary::lab::{Record, tributary_program};
 
-/// One turn: a process on each worker.
+/// Runs one turn: a process on each worker.
 pub(super) async fn turn(lab: &Lab, record: &Record, args: &AllReduceArgs) -> Result<Vec<Timing>> {
     let lines = run(lab, record, args.size.as_u64(), args.iterations, &[]).await?;
     timing::of_all(lines.iter().map(String::as_str), args.iterations)
 }
 
-/// Runs a process on each worker that reduces a tensor of `bytes` bytes `iterations` times;
-/// returns what they print.
+/// Runs a process on each worker that reduces a tensor of `bytes` bytes `iterations` times.
+/// Returns the output of the processes.
 pub(in crate::measurements) async fn run(
     lab: &Lab,
     record: &Record,

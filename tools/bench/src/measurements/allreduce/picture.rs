@@ -8,7 +8,7 @@ use tributary_bench::comparison::{Contender, Report, Row};
 use tributary_picture::{FAINT, INK, OTHERS, OURS, OURS_LIGHT, RULE, page, rectangle, text, vertical};
 
 const WIDTH: f64 = 940.0;
-/// The left edge of the bars, and the length of the longest.
+/// The left edge of the bars, and the length of the longest bar.
 const LEFT: f64 = 190.0;
 const LONGEST: f64 = 500.0;
 const TOP: f64 = 92.0;
@@ -17,9 +17,9 @@ const BAR: f64 = 18.0;
 const BAR_STEP: f64 = 27.0;
 const PANEL_GAP: f64 = 34.0;
 const FOOTER: f64 = 30.0;
-/// Half the height of the ends of a whisker.
+/// Half the height of the end lines of a whisker.
 const WHISKER: f64 = 5.0;
-/// From the top of a bar to the base of its text.
+/// Distance from the top of a bar to the baseline of its text.
 const TEXT_BASE: f64 = 13.5;
 
 /// Draws the report.
@@ -56,13 +56,13 @@ fn title(report: &Report) -> Group {
         .add(text(24.0, 60.0, how, FAINT))
 }
 
-/// One rate.
+/// The part of the picture for one rate.
 struct Panel<'a> {
     report: &'a Report,
     rate: u64,
     top: f64,
     height: f64,
-    /// Length of a bar that stands for the bare tensor's time.
+    /// Length of a bar for the time that the tensor without headers takes on one link.
     scale: f64,
 }
 
@@ -80,12 +80,13 @@ impl Panel<'_> {
         group
     }
 
-    /// A vertical line at `place` times the bare tensor's time.
+    /// Draws a vertical line at `place` times the time that the tensor without headers takes on one link.
     fn rule(&self, place: f64, label: &str) -> Group {
         let x = LEFT + place * self.scale;
         let line = vertical(x, self.top + 20.0, self.top + self.height, RULE);
         let label = text(x, self.top + 14.0, label, FAINT).set("font-size", 11);
-        // The two lines can be close: the first label ends at its line, the other begins there.
+        // The two lines can be close, so the first label ends at its line and the second label begins at its
+        // line.
         let anchor = if place > 1.0 { "start" } else { "end" };
         Group::new().add(line).add(label.set("text-anchor", anchor))
     }

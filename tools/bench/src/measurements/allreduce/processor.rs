@@ -7,17 +7,18 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const STAT: &str = "/proc/stat";
-/// The interval of readings of the counters; the kernel counts in hundredths of a second.
+/// The interval at which the counters are read. The kernel counts in hundredths of a second.
 const PERIOD: Duration = Duration::from_millis(20);
-/// user, nice, system, idle, iowait, irq, softirq, steal; the fields after them are
-/// already included in these.
+/// The number of fields: user, nice, system, idle, iowait, irq, softirq, steal.
+///
+/// The later fields are already included in these.
 const FIELDS: usize = 8;
 const IDLE: [usize; 2] = [3, 4];
 
 /// The kernel's counters at one time.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
-    /// Unix time, seconds.
+    /// Unix time of the reading, in seconds.
     at: f64,
     busy: u64,
     total: u64,
@@ -31,7 +32,7 @@ pub(super) struct Processor {
 }
 
 impl Processor {
-    /// Starts to read.
+    /// Starts to read the counters.
     pub(super) fn watch() -> Self {
         let samples = Arc::<Mutex<Vec<Sample>>>::default();
         let (stop, stopped) = mpsc::channel();
@@ -46,8 +47,9 @@ impl Processor {
         Self { samples, thread: Some((stop, thread)) }
     }
 
-    /// The share of all processors' time that was not idle between two times: that of all programs, and
-    /// what the hypervisor took away.
+    /// Returns the share of all processors' time between two times in which they were not idle.
+    ///
+    /// It includes all programs, and the time that the hypervisor took away.
     pub(super) fn busy(&self, began: f64, ended: f64) -> Option<f64> {
         let samples = self.samples.lock().ok()?;
         let first = samples.iter().rfind(|sample| sample.at <= began).or(samples.first())?;
@@ -61,7 +63,7 @@ impl Drop for Processor {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.thread.take() {
             drop(stop);
-            // The thread does not panic; if it did, that was reported already.
+            // The thread does not panic. A panic would have been reported already.
             let _ = thread.join();
         }
     }

@@ -1,5 +1,8 @@
-//! All contenders in turn, round by round, so that disturbances on the machine affect all alike: first
-//! ours and what others have made, then what aggregates less, then ours with losses.
+//! Runs all contenders in turn, round by round.
+//!
+//! So disturbances of the machine affect all contenders alike. First come our fabric and the contenders that
+//! others have made. Then come our fabrics that aggregate on fewer switches, and last our fabrics with
+//! losses.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -23,12 +26,13 @@ use crate::measurements::networks::{Network, Shape, Switches};
 use tributary::Stop;
 use tributary_cli::options::Aggregation;
 
-/// Factor by which a turn may exceed the slowest contender's bound: losses, slow machines and
-/// the start cost time.
+/// Factor by which a turn may exceed the slowest contender's bound.
+///
+/// Losses, slow machines and the start of the contenders take time.
 const PATIENCE_FACTOR: f64 = 30.0;
 const PATIENCE_TO_START: Duration = Duration::from_secs(120);
 
-/// Measures everything that `args` ask for.
+/// Measures all cases that `args` requests.
 pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
     let began = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let shape = Shape::load(args.topology.as_deref(), args.mtu)?;
@@ -76,9 +80,11 @@ pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
     Ok(Report::of(setting, &turns)?)
 }
 
-/// The cases whose networks are up at the same time: each of our fabrics that waits takes processor
-/// time from the working contender. So only the main fabric is up while it is compared with gloo and Open MPI. The
-/// fabrics that aggregate less come next, then the fabrics with losses.
+/// Groups the cases whose networks are up at the same time.
+///
+/// Each of our idle fabrics takes processor time from the contender that works. So only the main fabric is up
+/// while it is compared with gloo and Open MPI. The fabrics that aggregate less come next, then the fabrics
+/// with losses.
 fn parts(cases: &[Case]) -> impl Iterator<Item = Vec<Case>> {
     let (lossless, lossy): (Vec<Case>, Vec<Case>) = cases.iter().partition(|case| case.loss == 0.0);
     let aggregates_less = |case: &Case| matches!(case.contender, Contender::Leaf | Contender::Server);
@@ -94,10 +100,10 @@ fn progress_bar(turns: u64) -> ProgressBar {
     bar
 }
 
-/// The networks of one part and the contenders that are ready in them.
-/// All are up, and one is at work at a time.
+/// The networks of one group of cases, and the contenders that are ready in them.
 ///
-/// The others wait for frames, and take little time: an idle fabric's probes 5 % of two cores.
+/// All networks are up, and one contender works at a time. The idle networks take little time: the probes of
+/// an idle fabric take 5 % of two cores.
 struct Site<'a> {
     args: &'a AllReduceArgs,
     patience: Duration,
@@ -108,9 +114,10 @@ struct Site<'a> {
 }
 
 /// A network of kernel bridges, and the contenders that are ready there.
-/// Only for the server alone it has our daemons.
+///
+/// It has our daemons only for the contender that is our server alone.
 enum Bridges {
-    // Processes are declared before their network, so that they end first.
+    // Processes are declared before their network, so that they are dropped first.
     Bare { gloo: Option<Gloo>, openmpi: Option<OpenMpi>, lab: Lab },
     Server(Network),
 }
@@ -152,7 +159,7 @@ impl<'a> Site<'a> {
         Ok(Self { args, patience, processor: Processor::watch(), fabrics, bridges })
     }
 
-    /// One turn of one contender, with its costs.
+    /// Runs one turn of one contender, and measures its costs.
     async fn turn(&mut self, case: &Case) -> Result<Turn> {
         let before = Counters::read(self.lab(case)?)?;
         let patience = self.patience;
@@ -199,7 +206,7 @@ impl<'a> Site<'a> {
     }
 }
 
-/// The kind of this project's switches that a case needs; `None` if it runs over bridges.
+/// Returns the kind of this project's switches that a case needs; `None` if it runs over bridges.
 fn fabric_for(case: &Case) -> Option<Switches> {
     let aggregation = match case.contender {
         Contender::Ours => Aggregation::Tree,

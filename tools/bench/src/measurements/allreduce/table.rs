@@ -1,4 +1,4 @@
-//! A comparison for people.
+//! Formats a comparison for people.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use tributary_topology::format_rate;
 
 use tributary_cli::output::number_table;
 
-/// The whole report as text.
+/// Formats the whole report as text.
 pub(super) fn text(report: &Report) -> String {
     let setting = &report.setting;
     let mut text = format!(
@@ -82,8 +82,9 @@ fn rows(report: &Report) -> Table {
     table
 }
 
-/// A row's time relative to ours without losses, or ours with losses relative to ours without: the
-/// median, and the range.
+/// Returns the median and the range of a row's time relative to ours without losses.
+///
+/// For ours with losses, this is the time relative to ours without losses, too.
 fn ratio(report: &Report, row: &Row) -> (String, String) {
     let ours = row.case.contender == Contender::Ours;
     let found = report.ratios.iter().find(|ratios| {

@@ -1,16 +1,17 @@
-//! Reports of the ranks about their all-reduces, and the timings that follow.
+//! Reports of the ranks about their all-reduces, and the timings that are computed from the reports.
 
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 /// Returns the number of tensors that a turn of `iterations` all-reduces has reduced.
-/// All contenders warm up with one more in each turn, as in `tools/bench/baselines`: new processes have new memory and
-/// closed congestion windows, which a training has once.
+///
+/// In each turn, all contenders warm up with one more all-reduce, as in `tools/bench/baselines`. New
+/// processes have new memory and closed congestion windows, but a training has these only once.
 pub(in crate::measurements) fn tensors_of_a_turn(iterations: u32) -> f64 {
     f64::from(iterations) + 1.0
 }
 
-/// Line that a rank prints, or one rank for all.
+/// A line that a rank prints; one rank may print it for all ranks.
 #[derive(Debug, Deserialize)]
 struct Said {
     /// True if every sum was compared with the expected sum.
@@ -19,18 +20,18 @@ struct Said {
     timeline: Vec<(f64, f64)>,
 }
 
-/// One all-reduce over all ranks, in seconds.
+/// The times of one all-reduce over all ranks, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::measurements) struct Timing {
-    /// When the first rank began, as Unix time.
+    /// Unix time at which the first rank began.
     pub(in crate::measurements) began: f64,
-    /// When the last rank ended.
+    /// Unix time at which the last rank ended.
     pub(in crate::measurements) ended: f64,
     /// Time that the slowest rank took.
     pub(in crate::measurements) slowest: f64,
 }
 
-/// All iterations, combined from the lines that the ranks printed.
+/// Combines the lines that the ranks printed into the timings of all iterations.
 ///
 /// # Errors
 /// A line is malformed, or sums were not checked.

@@ -1,18 +1,20 @@
 //! The accelerator of a worker, emulated.
 //!
-//! Eight processes that really computed would share the few processors of one machine, so that the speed of each would
-//! depend on the others. So each process computes the real gradient of a small model, and also waits for a *device*.
-//! The device's time α + β · b passes only while the process runs. The time is made of many short naps; a nap during
-//! which the process must have been stopped hardly counts. So a slowdown of the process, as by `tributary lab slow`,
-//! slows down its device as much.
+//! If eight processes really computed, they would share the few processors of one machine, and the speed of
+//! each would depend on the others. So each process computes the real gradient of a small model, and also
+//! waits for a *device*. The device's time α + β · b passes only while the process runs. The wait consists of
+//! many short naps. A nap during which the process must have been stopped hardly counts. So a slowdown of the
+//! process, for example by `tributary lab slow`, slows down its device by the same factor.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Length of a nap: short beside the turns of `lab slow`, long beside the time
-/// to fall asleep and wake up.
+/// Length of a nap.
+///
+/// It is short compared with the intervals of `lab slow`, and long compared with the time to fall asleep and
+/// wake up.
 const NAP: Duration = Duration::from_micros(500);
-/// A longer nap must have included a stop.
+/// If a nap takes longer than this, the process must have been stopped during it.
 const STOPPED: Duration = Duration::from_millis(5);
 
 /// The device's time for a step of b samples: α + β · b.
@@ -40,7 +42,7 @@ impl Device {
 
 /// Returns the part of a nap that the device has worked.
 fn counted(nap: Duration) -> Duration {
-    // The stop began somewhere in the nap: in the middle, on average.
+    // The stop began somewhere in the nap; on average, in the middle.
     if nap > STOPPED { NAP / 2 } else { nap }
 }
 

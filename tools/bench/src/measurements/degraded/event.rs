@@ -1,5 +1,6 @@
-//! Reports of a worker of the measurement to the runner: one JSON object a
-//! line, on its standard output.
+//! Reports of a worker of the measurement to the runner.
+//!
+//! A report is one line of JSON on the worker's standard output.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,25 +10,25 @@ use serde::{Deserialize, Serialize};
 pub(super) enum Event {
     /// A step is done.
     Step {
-        /// The number of steps before it.
+        /// The number of steps before this one.
         step: u32,
-        /// From the end of the step before to the end of this one, in seconds.
+        /// Time from the end of the previous step to the end of this step, in seconds.
         seconds: f64,
         /// Members that contributed to the sum.
         members: u32,
-        /// Samples of all these members together.
+        /// Samples that these members processed together.
         samples: u32,
     },
-    /// The members, or the set of shards they process, have changed.
+    /// The members have changed, or the shards of data that they process.
     Regrouped {
         /// The ranks that are in the job.
         members: Vec<u16>,
-        /// The ranks whose data they process.
+        /// The ranks whose shards of data the members process.
         shards: Vec<u16>,
     },
     /// The job continues without this worker for now.
     Detached {
-        /// True if the other workers process its data.
+        /// True if the other workers process this worker's data.
         data_adopted: bool,
     },
     /// This worker has no part in the job now, and tries to rejoin.
@@ -36,7 +37,7 @@ pub(super) enum Event {
     Done {
         /// Share of the held-out images that the model classifies correctly.
         accuracy: f64,
-        /// Digest of the model's bits: the same on every member.
+        /// Digest of the model's bits. It is the same on every member.
         digest: u64,
     },
 }

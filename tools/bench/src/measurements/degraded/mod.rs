@@ -1,4 +1,6 @@
-//! `tributary-bench degraded`: what detaching and shrinking gain, beside what was predicted.
+//! `tributary-bench degraded`: measures the gain of detaching and shrinking.
+//!
+//! It compares the measured step times with the controller's predictions.
 
 mod device;
 mod event;
@@ -24,13 +26,13 @@ use tributary::lab::{FabricArgs, up_fabric};
 use tributary::{Stop, WrongUse};
 pub(crate) use worker::{WorkerArgs, run as run_worker};
 
-/// Number of workers that the phases are written for.
+/// Number of workers for which the phases are written.
 const WORKERS: usize = 8;
-/// The share of one worker in eight.
+/// The share of one of eight workers.
 const ONE: f64 = 1.0 / WORKERS as f64;
-/// A θ slightly below [`ONE`]: the share of one slow worker exceeds it.
+/// A θ slightly below [`ONE`], so that the share of one slow worker exceeds it.
 const BELOW_ONE: f64 = ONE - 0.001;
-/// Steps that are measured where the training need not end.
+/// Number of steps that are measured in phases that need not train to the end.
 const MEASURED: usize = 12;
 
 /// Measures what the fabric does about workers that have become slow
@@ -75,7 +77,7 @@ pub(crate) struct DegradedArgs {
     json: bool,
 }
 
-/// All phases, in order.
+/// Returns the specifications of all phases, in order.
 fn specs() -> [Spec; 6] {
     let spec = |name, slow, theta, goal| Spec { name, slow, theta, goal };
     [

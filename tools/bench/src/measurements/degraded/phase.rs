@@ -14,9 +14,9 @@ use super::event::Event;
 use super::processes::Processes;
 use tributary::lab::{Record, explain, restart_job, slow_station};
 
-/// Time in which nothing may happen: a slowed-down worker's step takes a small part of this.
+/// Time limit for the next event. A slowed-down worker's step takes a small part of this time.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// More steps than any phase makes that does not wait for the training to end.
+/// More steps than any phase makes that does not wait for the end of the training.
 const ENDLESS: u32 = 1_000_000;
 
 /// Specification of a phase.
@@ -25,21 +25,22 @@ pub(super) struct Spec {
     pub(super) name: &'static str,
     /// Ranks of the workers that are slowed down.
     pub(super) slow: &'static [usize],
-    /// θ of the job; `None`: the job does nothing about slow workers.
+    /// θ of the job; `None` if the job does not react to slow workers.
     pub(super) theta: Option<f64>,
     pub(super) goal: Goal,
 }
 
-/// When a phase is over.
+/// The condition that ends a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goal {
     /// All steps are done.
     Trained,
-    /// This many steps are done in the final group.
+    /// The final group of members has made this many steps.
     Measured(usize),
     /// After the steps of `Measured`, all workers return to full speed.
     ///
-    /// Once all are in the job again, this many steps are done.
+    /// When all are in the job again, they make this
+    /// many steps.
     Returned(usize),
 }
 
@@ -50,36 +51,37 @@ pub(super) struct Phase {
     /// Hosts that were slowed down.
     pub(super) slow: Vec<String>,
     pub(super) theta: Option<f64>,
-    /// Treatment of the data of the workers that were left out.
+    /// The treatment of the data of workers that were left out.
     pub(super) mode: Option<&'static str>,
     /// Size of the group that was measured.
     pub(super) members: usize,
-    /// The number of brief absences of workers from the job without having been detached.
+    /// Number of times that a worker was briefly out of the job without having been detached.
     pub(super) outages: usize,
     /// Samples that all members process in a step.
     pub(super) samples: u32,
     /// The median step time, in seconds.
     pub(super) step_s: f64,
-    /// Number of steps over which that median is taken.
+    /// Number of steps from which the median is computed.
     pub(super) steps: usize,
-    /// The step time that the controller's model predicts; for a change, the prediction made before it.
+    /// The step time that the controller's model predicts.
+    ///
+    /// If the members change, the model predicts it before the change.
     pub(super) predicted_s: f64,
-    /// For a change: the model's step time of the previous group.
+    /// If the members change, the model's step time of the previous group.
     pub(super) predicted_before_s: Option<f64>,
-    /// Steps until the change.
+    /// Number of steps before the members changed.
     pub(super) steps_until_change: Option<usize>,
-    /// Steps until the workers that were left out were in again, counted from when they
-    /// were back at full speed.
+    /// Number of steps from the return to full speed until the left-out workers were in the job again.
     pub(super) steps_until_return: Option<usize>,
     /// Accuracy of the model after all steps.
     pub(super) accuracy: Option<f64>,
-    /// True if all members had the same model then.
+    /// True if all members had the same model after all steps.
     pub(super) same_bits: Option<bool>,
     /// The controller's final verdict on slow workers.
     pub(super) verdict: String,
 }
 
-/// Where phases run.
+/// The lab on which phases run, and the settings that all phases share.
 pub(super) struct Stage<'a> {
     pub(super) lab: &'a Lab,
     pub(super) record: &'a mut Record,
@@ -92,10 +94,10 @@ pub(super) struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// Runs a phase, with a job of its own.
+    /// Runs a phase, with a separate job.
     ///
     /// # Errors
-    /// The job cannot be made, a process ends by itself, or nothing happens for too long.
+    /// The job cannot be created, a process ends by itself, or no event arrives within the time limit.
     pub(super) async fn run(&mut self, spec: &Spec, tell: impl Fn(String)) -> Result<Phase> {
         restart_job(self.lab, self.record, spec.theta)?;
         self.slow(spec.slow, self.factor).await?;
@@ -188,7 +190,7 @@ impl Stage<'_> {
     }
 }
 
-/// A step as rank 0 saw it, which is never slowed down.
+/// A step as measured by rank 0, which is never slowed down.
 struct Step {
     seconds: f64,
     samples: u32,
@@ -199,13 +201,13 @@ struct PhaseProgress {
     processes: Processes,
     /// The steps of rank 0.
     steps: Vec<Step>,
-    /// Number of steps that had been made at the last change of the members.
+    /// Number of steps before the last change of the members.
     since: usize,
     /// Ranks that are in the job.
     members: Vec<usize>,
-    /// The number of absences of workers that had not been detached.
+    /// Number of times that a worker was out of the job without having been detached.
     outages: usize,
-    /// Accuracy and digest of the members that have made all steps, by rank.
+    /// Accuracy and digest of each member that has made all steps, by rank.
     done: BTreeMap<usize, (f64, u64)>,
 }
 
@@ -215,7 +217,7 @@ impl PhaseProgress {
         Self { processes, steps: Vec::new(), since: 0, members, outages: 0, done: BTreeMap::new() }
     }
 
-    /// Listens to the workers until `holds` is true.
+    /// Handles the workers' events until `holds` returns true.
     async fn until(&mut self, tell: impl Fn(String), holds: impl Fn(&Self) -> bool) -> Result<()> {
         while !holds(self) {
             let Ok(said) = timeout(PATIENCE, self.processes.next()).await else {
@@ -241,8 +243,9 @@ impl PhaseProgress {
         }
     }
 
-    /// Returns the number of steps of the present group that count for its step time: all except the first,
-    /// during which the group was formed.
+    /// Returns the number of steps of the present group that count for its step time.
+    ///
+    /// The first step does not count, because the group was formed during it.
     fn measured(&self) -> usize {
         self.steps.len().saturating_sub(self.since + 1)
     }

@@ -12,7 +12,7 @@ use tributary_lab::Lab;
 use super::event::Event;
 use tributary::lab::{Record, log_file, worker_command};
 
-/// The processes, which are killed when this is dropped, and their events.
+/// The training processes and their events. The processes are killed when this value is dropped.
 pub(super) struct Processes {
     children: Vec<Child>,
     receiver: UnboundedReceiver<(usize, Said)>,
@@ -51,10 +51,10 @@ impl Processes {
         Ok(Self { children, receiver, logs: format!("{}/*.process.log", lab.folder().display()) })
     }
 
-    /// The next event of any process, with its rank.
+    /// Returns the next event of any process, with the process's rank.
     ///
     /// # Errors
-    /// A process has ended, and none should.
+    /// A process has ended, although none should.
     pub(super) async fn next(&mut self) -> Result<(usize, Event)> {
         match self.receiver.recv().await {
             Some((rank, Said::Event(event))) => Ok((rank, event)),
@@ -65,7 +65,7 @@ impl Processes {
         }
     }
 
-    /// Kills all of them.
+    /// Kills all processes.
     ///
     /// # Errors
     /// A process cannot be killed.
@@ -80,7 +80,7 @@ impl Processes {
 async fn forward(rank: usize, stdout: ChildStdout, sender: UnboundedSender<(usize, Said)>) {
     let mut lines = BufReader::new(stdout).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        // The last line of a killed process can be half a line.
+        // The last line of a killed process can be incomplete.
         if let Ok(event) = serde_json::from_str(&line) {
             // If the receiver is gone, the phase is over.
             let _ = sender.send((rank, Said::Event(event)));

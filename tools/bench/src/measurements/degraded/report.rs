@@ -9,15 +9,15 @@ use super::phase::Phase;
 
 /// The greatest relative error of a predicted step time.
 const PREDICTION: f64 = 0.15;
-/// The greatest step time relative to an undisturbed one, with one worker of eight left out.
+/// The greatest allowed step time with one of eight workers left out, relative to an undisturbed step.
 const DETACHED: f64 = 1.1;
 const SHRUNK: f64 = 1.2;
-/// The greatest change of the accuracy where all data are processed: one percentage point.
+/// The greatest change of the accuracy if all data are processed: one percentage point.
 const ACCURACY: f64 = 0.01;
 /// The least loss of accuracy that counts as visible.
 const VISIBLE: f64 = 0.02;
 
-/// The emulation of workers' accelerators.
+/// The parameters of the emulated accelerators.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Device {
     emulated: bool,
@@ -46,12 +46,12 @@ pub(super) struct Report {
     seconds: f64,
 }
 
-/// A phase beside the undisturbed one, and beside what was predicted.
+/// A phase, compared with the undisturbed phase and with the prediction.
 #[derive(Debug, Clone, Serialize)]
 struct Compared {
     #[serde(flatten)]
     phase: Phase,
-    /// Its step time relative to the undisturbed one.
+    /// The phase's step time relative to the undisturbed step time.
     of_undisturbed: f64,
     /// The error of the prediction, relative to the measured time.
     prediction_error: f64,
@@ -73,7 +73,7 @@ impl Check {
 }
 
 impl Report {
-    /// `phases`: in the order of the measurement, the undisturbed one first.
+    /// Makes the report. `phases` are in the order of the measurement, with the undisturbed phase first.
     pub(super) fn new(
         topology: &str,
         training_steps: u32,
@@ -102,7 +102,7 @@ impl Report {
         }
     }
 
-    /// The checks that failed.
+    /// Returns the checks that failed.
     pub(super) fn failures(&self) -> Vec<String> {
         let failed = self.checks.iter().filter(|check| !check.ok);
         failed
@@ -110,7 +110,7 @@ impl Report {
             .collect()
     }
 
-    /// For people.
+    /// Formats the report for people.
     pub(super) fn text(&self) -> String {
         let mut table = number_table(&[
             "eight workers",

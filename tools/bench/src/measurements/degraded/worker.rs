@@ -17,7 +17,7 @@ use super::device::Device;
 use super::event::Event;
 use tributary::PartArgs;
 
-/// Time for which a process that has lost its part in the job waits before it asks to rejoin.
+/// Time that a process waits before it tries to rejoin a job that it has lost.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Options of a worker.
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
 async fn train(args: &WorkerArgs) -> Result<()> {
     let digits = Digits::embedded()?;
     loop {
-        // On a busy machine a host can seem to be cut off for a moment: then it rejoins.
+        // On a busy machine a host can seem to be cut off for a short time. The worker then rejoins.
         let Err(error) = take_part(args, &digits).await;
         output::complain(format_args!("{error:#}"));
         say(&Event::Out)?;
@@ -67,7 +67,7 @@ async fn train(args: &WorkerArgs) -> Result<()> {
     }
 }
 
-/// Trains as long as this process has a part in the job.
+/// Trains while this process is in the job.
 async fn take_part(args: &WorkerArgs, digits: &Digits) -> Result<Infallible> {
     let job = args.part.take(JoinOptions::default().elastic()).await?;
     let training = Training::new(args.workers, args.steps, args.seed)?;
@@ -90,7 +90,7 @@ async fn take_part(args: &WorkerArgs, digits: &Digits) -> Result<Infallible> {
     }
     let accuracy = worker.learner.model().accuracy(&digits.held_out);
     say(&Event::Done { accuracy, digest: digest(worker.learner.model().parameters()) })?;
-    // A worker that left now would be lost to the others.
+    // If this worker left the job now, the other workers would treat it as lost.
     std::future::pending().await
 }
 
@@ -100,12 +100,12 @@ struct Worker {
     device: Device,
     gradient: Segment,
     state: Segment,
-    /// When the last step ended.
+    /// The time at which the last step ended.
     last: Instant,
 }
 
 impl Worker {
-    /// One step, if this worker is in the job; otherwise the device's work of one.
+    /// Makes one step. If this worker is not in the job, only its device works for the time of a step.
     async fn step(&mut self) -> Result<()> {
         self.synchronise().await?;
         let samples = self.learner.gradient(self.gradient.elements_mut()?)?;
@@ -124,7 +124,7 @@ impl Worker {
 
     fn apply(&mut self, runs: &[Run]) -> Result<()> {
         let run = runs.first().context("a gradient has values")?;
-        // A member that was lost meanwhile is in only a part of the sum.
+        // If a member was lost during the operation, its gradient is in only a part of the sum.
         let mut rest = self.gradient.elements_mut::<f32>()?;
         for Run { elements, weight, .. } in runs {
             let parts = rest.split_at_mut_checked(usize::try_from(*elements)?);
@@ -140,7 +140,7 @@ impl Worker {
         say(&Event::Step { step, seconds, members: run.contributors, samples: run.weight })
     }
 
-    /// After a change of the members or their shards: takes over the leader's state and the new membership.
+    /// Takes over the leader's state and the new membership, if the members or their shards have changed.
     async fn synchronise(&mut self) -> Result<()> {
         if self.job.regroup().is_none() {
             return Ok(());
@@ -148,7 +148,7 @@ impl Worker {
         self.state.elements_mut::<f32>()?.copy_from_slice(&self.learner.state());
         let operation = Operation { name: "state", ..Operation::whole::<f32>() };
         let synchronised = match self.job.synchronise(&mut self.state, operation).await {
-            // It was detached before it could synchronise: then it is out of the job, and continues as it is.
+            // The worker was detached before it could synchronise. It is out of the job, and keeps its state.
             Err(ClientError::Detached(_)) => return Ok(()),
             synchronised => synchronised?,
         };
@@ -171,6 +171,8 @@ fn digest(parameters: &[f32]) -> u64 {
     digest.finish()
 }
 
+/// Sends an event to the runner.
+///
 /// # Errors
 /// The runner has ended.
 fn say(event: &Event) -> Result<()> {

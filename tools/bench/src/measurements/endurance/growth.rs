@@ -1,35 +1,36 @@
-//! Distinguishes growing figures from fluctuating figures.
+//! Distinguishes figures that grow from figures that fluctuate.
 
 use serde::Serialize;
 
 /// A slope counts as growth only above this many standard errors.
 const ERRORS: f64 = 4.0;
-/// The least rise that counts, relative to the median: a smaller one takes days to matter.
+/// The least rise that counts, relative to the median. A smaller rise would take days to matter.
 const SHARE: f64 = 0.02;
 /// The fewest samples that make a meaningful line.
 const FEWEST: usize = 5;
 
-/// A figure at one time.
+/// A figure, with the time at which it was read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sample {
     pub(super) hours: f64,
     pub(super) figure: f64,
 }
 
-/// The line through samples, and whether it is growth.
+/// A line fitted to samples, and the verdict on its growth.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Growth {
     pub(super) median: f64,
-    /// Its slope, by least squares.
+    /// The slope of the line, by least squares.
     pub(super) per_hour: f64,
     /// The slope's standard error.
     pub(super) error: f64,
-    /// True if the line rises by more than chance, and by enough to matter.
+    /// True if the line rises significantly, and by enough to matter.
     pub(super) grows: bool,
 }
 
 impl Growth {
-    /// Fits a line; `None` if there are too few samples.
+    /// Fits a line; returns `None` if there are too few samples.
+    ///
     /// A total rise up to `granule` does not count as growth.
     pub(super) fn of(samples: &[Sample], granule: f64) -> Option<Self> {
         if samples.len() < FEWEST {
@@ -62,7 +63,7 @@ mod tests {
         Growth::of(&(0..100).map(sample).collect::<Vec<_>>(), 2.0).unwrap().grows
     }
 
-    /// Noise from -1 to 1, the same in each run.
+    /// Returns noise from -1 to 1, which is the same in each run.
     fn noise(turn: u32) -> f64 {
         f64::from(turn.wrapping_mul(2_654_435_761) >> 16) / f64::from(1 << 15) - 1.0
     }

@@ -1,4 +1,4 @@
-//! `tributary-bench endurance`: whether anything grows while a fabric works at full rate for an hour.
+//! `tributary-bench endurance`: checks that no resource use grows while a fabric works for an hour.
 
 mod growth;
 mod usage;
@@ -26,12 +26,13 @@ use tributary::Stop;
 use tributary::lab;
 use usage::{Kind, Usage};
 
-/// Time limit of one turn, which takes seconds.
+/// Time limit of one turn, which normally takes seconds.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// Jobs to run before anything is measured, so that the controller's history of ended jobs is full: it
-/// keeps some of them, and memory that it frees is not reused at once.
+/// Number of jobs that run before the measurement, to fill the controller's history of ended jobs.
+///
+/// The controller keeps some of the ended jobs, and does not reuse memory at once that it frees.
 const JOBS_BEFORE: usize = 3 * JOB_HISTORY;
-/// Size of the tensor that these jobs reduce once.
+/// Size of the tensor that each of these jobs reduces once.
 const BYTES_BEFORE: u64 = 64 << 10;
 /// Time between two lines of progress.
 const SAY_EVERY: Duration = Duration::from_secs(30);
@@ -149,7 +150,7 @@ async fn measure(args: &EnduranceArgs) -> Result<Report> {
     })
 }
 
-/// Runs jobs to their end, more than the controller keeps.
+/// Runs jobs to their end. There are more of them than the controller keeps in its history.
 async fn fill(network: &mut Network) -> Result<()> {
     let mut said = Instant::now();
     for job in 1..=JOBS_BEFORE {

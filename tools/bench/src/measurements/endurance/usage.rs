@@ -32,8 +32,10 @@ impl Kind {
         }
     }
 
-    /// The least rise that counts: an allocator takes memory in larger pieces than it is asked for, and a
-    /// line fitted to a single step of 1 rises by 1.5.
+    /// Returns the least rise that counts.
+    ///
+    /// An allocator takes memory in larger pieces than a program requests. A line that is fitted to a single
+    /// step of 1 rises by 1.5.
     pub(super) fn granule(self) -> f64 {
         match self {
             Self::Memory => f64::from(1 << 20),
@@ -49,17 +51,17 @@ impl Kind {
     }
 }
 
-/// One resource of one part of the fabric.
+/// The use of one resource by one part of the fabric.
 #[derive(Debug, Clone)]
 pub(super) struct Usage {
-    /// Which part: a daemon and where it is, or a switch.
+    /// The name of the part: a daemon and its station, or a switch.
     pub(super) name: String,
     pub(super) kind: Kind,
     pub(super) figure: f64,
 }
 
 impl Usage {
-    /// The usage of all daemons of a lab and of all switches, always in the same order.
+    /// Returns the usage of all daemons of a lab and of all switches, always in the same order.
     ///
     /// # Errors
     /// A daemon has ended, or the controller does not answer.

@@ -1,4 +1,4 @@
-//! `tributary-bench scale`: whole clusters in a fluid model, beside what hosts do without the fabric.
+//! `tributary-bench scale`: whole clusters in a fluid model, compared with methods without the fabric.
 
 mod picture;
 mod report;
@@ -138,7 +138,7 @@ impl From<StudyName> for Study {
 /// The options do not fit a study, or a picture cannot be written.
 pub(crate) fn run(args: &ScaleArgs) -> Result<()> {
     if let Some(folder) = &args.plots {
-        // Before the work, so that none is lost.
+        // The folder is created before the studies, because a failure afterwards would lose their results.
         fs::create_dir_all(folder)
             .with_context(|| format!("cannot make the folder for pictures, {}", folder.display()))?;
     }

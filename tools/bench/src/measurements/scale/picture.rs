@@ -7,10 +7,11 @@ use tributary_sim::flow::study::{Settings, Study};
 
 use super::report::{Studied, label, of_hosts, of_switches};
 
-/// The shortest time that is drawn, in milliseconds; shorter ones are drawn as this, since a
-/// logarithmic axis has no 0.
+/// The shortest time that is drawn, in milliseconds. Shorter times are drawn as this time.
+///
+/// A logarithmic axis has no 0.
 const SHORTEST: f64 = 1.0;
-/// The largest ratio of times on a linear axis; beyond it the axis is logarithmic.
+/// The largest ratio of times on a linear axis. If the ratio is larger, the axis is logarithmic.
 const MOST_EVEN: f64 = 20.0;
 
 /// Draws a study.
@@ -21,7 +22,7 @@ pub(super) fn picture(studied: &Studied, settings: &Settings) -> Document {
         format!("{}; {}", of_hosts(settings), of_switches(settings))
     };
     let places = studied.points.iter().map(|point| point.place.clone());
-    // Switches that die are separate cases, with nothing to interpolate between them.
+    // The cases are different switches that die, so there is nothing to interpolate between them.
     let has_bars = studied.study == Study::Failures;
     Chart {
         title: studied.title(settings),
@@ -38,7 +39,7 @@ pub(super) fn picture(studied: &Studied, settings: &Settings) -> Document {
     .draw()
 }
 
-/// The axis of times.
+/// Returns the axis of times.
 fn times(studied: &Studied) -> Axis {
     let results = studied.points.iter().flat_map(|point| &point.results);
     let times = results.filter_map(|one| one.seconds).map(|seconds| (seconds * 1e3).max(SHORTEST));
@@ -51,7 +52,7 @@ fn times(studied: &Studied) -> Axis {
     }
 }
 
-/// A method's times, at the points for which it has one.
+/// Returns a method's times, at the points for which the method has a time.
 fn points(studied: &Studied, which: usize) -> Vec<(f64, f64)> {
     let times = (0_u32..).map(f64::from).zip(&studied.points);
     times.filter_map(|(place, point)| Some((place, point.results.get(which)?.seconds? * 1e3))).collect()
@@ -68,19 +69,20 @@ fn lines(studied: &Studied) -> Vec<Line> {
 fn bars(studied: &Studied) -> Vec<Bars> {
     let bars = |(which, method)| {
         let (color, dashes) = look(method);
-        // Methods of one kind differ in their lines' dashes; bars have none, so the second one is paler.
+        // Methods of one kind differ in the dashes of their lines. Bars have no dashes, so the second
+        // method's bar is paler.
         let opacity = if dashes == "none" { 1.0 } else { 0.5 };
         Bars { name: label(method), color, opacity, points: points(studied, which) }
     };
     studied.methods().into_iter().enumerate().map(bars).collect()
 }
 
-/// A label of the time axis.
+/// Returns a label of the time axis.
 fn spoken(milliseconds: f64) -> String {
     if milliseconds < 1000.0 { format!("{milliseconds} ms") } else { format!("{} s", milliseconds / 1e3) }
 }
 
-/// A method's colour and dashes.
+/// Returns a method's colour and dashes.
 fn look(method: Method) -> (&'static str, &'static str) {
     const SERVER: &str = "#b45309";
     const RING: &str = "#2563eb";

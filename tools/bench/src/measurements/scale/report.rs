@@ -16,7 +16,7 @@ pub(super) struct Report {
     pub(super) studies: Vec<Studied>,
 }
 
-/// One study.
+/// The results of one study.
 #[derive(Debug, Serialize)]
 pub(super) struct Studied {
     pub(super) study: Study,
@@ -24,7 +24,7 @@ pub(super) struct Studied {
 }
 
 impl Studied {
-    /// The study's name.
+    /// Returns the study's name.
     pub(super) fn name(&self) -> &'static str {
         match self.study {
             Study::Scaling => "scaling",
@@ -35,7 +35,7 @@ impl Studied {
         }
     }
 
-    /// The label of its axis.
+    /// Returns the label of the study's axis.
     pub(super) fn axis(&self) -> &'static str {
         match self.study {
             Study::Scaling => "workers",
@@ -62,7 +62,7 @@ impl Studied {
         }
     }
 
-    /// The methods, in the order of the results.
+    /// Returns the methods, in the order of the results.
     pub(super) fn methods(&self) -> Vec<Method> {
         self.points
             .first()
@@ -86,7 +86,7 @@ impl Studied {
         table.to_string()
     }
 
-    /// The share of the others' time that each window of the fabric saves.
+    /// Formats the share of the other methods' time that each window of the fabric saves.
     fn gains(&self) -> String {
         let others: Vec<Method> =
             self.methods().into_iter().filter(|method| !method.is_in_network()).collect();
@@ -95,7 +95,7 @@ impl Studied {
             [self.axis(), "saved by"].into_iter().chain(labels.iter().map(String::as_str)).collect();
         let mut table = number_table(&header);
         for Point { place, results } in &self.points {
-            // Windows that give the same time share a row.
+            // Windows with equal times share a row.
             let mut fabric: Vec<&Measured> =
                 results.iter().filter(|one| matches!(one.method, Method::Fabric { .. })).collect();
             fabric.dedup_by_key(|one| one.seconds.map(milliseconds));
@@ -108,7 +108,7 @@ impl Studied {
         table.to_string()
     }
 
-    /// Why a method has no figures; only the first reason.
+    /// Returns the first reason why each method without figures has none.
     fn refusals(&self) -> Vec<String> {
         let refused = |one: &Measured| Some(format!("{}: {}", label(one.method), one.refused.as_ref()?));
         let mut all: Vec<_> =
@@ -117,7 +117,7 @@ impl Studied {
         all
     }
 
-    /// The windows that limited the fabric more than its links did.
+    /// Returns the windows that limited the fabric more than its links did.
     fn window_bound(&self) -> Vec<String> {
         let results = || self.points.iter().flat_map(|point| &point.results);
         let is_bound = |method| results().any(|one| one.method == method && one.window_bound > 0.5);
@@ -126,7 +126,7 @@ impl Studied {
     }
 }
 
-/// The share of the other method's time that ours saves.
+/// Returns the share of the other method's time that ours saves.
 fn saved(ours: &Measured, other: &Measured) -> Option<f64> {
     Some(1.0 - ours.seconds? / other.seconds?)
 }
@@ -140,7 +140,7 @@ fn per_cent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// A method in one or two words; PS is a parameter server.
+/// Returns a method's name in one or two words. PS is a parameter server.
 pub(super) fn label(method: Method) -> String {
     match method {
         Method::Fabric { window } => format!("fabric {window}"),
@@ -152,13 +152,13 @@ pub(super) fn label(method: Method) -> String {
     }
 }
 
-/// The settings that all studies share.
+/// Describes the settings that all studies share.
 pub(super) fn of_hosts(settings: &Settings) -> String {
     let bytes = ByteSize(settings.gradient_bytes).display().si();
     format!("Gradients of {bytes}, hosts' links of {}", format_rate(settings.rate))
 }
 
-/// The settings that all studies but scaling share, too.
+/// Describes the settings that all studies except scaling share.
 pub(super) fn of_switches(settings: &Settings) -> String {
     let slow = settings.rate / u64::from(settings.oversubscription.max(1));
     let compute = settings.compute.seconds * 1e3;

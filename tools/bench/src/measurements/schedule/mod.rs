@@ -1,4 +1,4 @@
-//! `tributary-bench schedule`: gradients that leave at time points beside other ways to send them.
+//! `tributary-bench schedule`: compares time points with other ways to send gradients.
 
 mod report;
 
@@ -25,18 +25,20 @@ use tributary::lab::{job_schedule, worker_command};
 use tributary::present::schedule::picture as schedule_picture;
 use tributary_picture::PictureFile;
 
-/// The script of each rank's process: with a model whose gradients come in bursts, or
-/// with an example's model.
+/// The script of each rank's process.
+///
+/// One trains a model whose gradients come in bursts, the other an example's model.
 const BURSTS: &str = "bursts.py";
 const EXAMPLE: &str = "example.py";
-/// All files that the scripts consist of.
+/// All files of the scripts.
 const SCRIPTS: [(&str, &str); 3] = [
     (BURSTS, include_str!("../../../schedule/bursts.py")),
     (EXAMPLE, include_str!("../../../schedule/example.py")),
     ("turns.py", include_str!("../../../schedule/turns.py")),
 ];
-/// Time limit of one round, which takes seconds; before the first one, all ways train for as long as
-/// profile and trial take.
+/// Time limit of one round, which normally takes seconds.
+///
+/// Before the first round, all ways train for as long as the profile and the trial take.
 const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Trains a model whose gradients come in bursts on all workers, and compares the time of a backward
@@ -111,7 +113,7 @@ pub(crate) struct ScheduleArgs {
     json: bool,
 }
 
-/// Medians of a round, by the name of the way.
+/// The medians of one round, by the name of the way to send gradients.
 type Round = BTreeMap<String, f64>;
 
 /// Measures and reports.
@@ -193,7 +195,7 @@ fn start(Network { lab, record }: &Network, args: &ScheduleArgs) -> Result<Vec<R
 }
 
 impl ScheduleArgs {
-    /// The processes' command-line options.
+    /// Returns the command-line options of the processes.
     fn options(&self) -> Result<Vec<OsString>> {
         fn list<T: ToString>(numbers: &[T]) -> String {
             numbers.iter().map(T::to_string).collect::<Vec<_>>().join(",")
@@ -240,7 +242,7 @@ async fn lines<T: for<'a> Deserialize<'a>>(ranks: &mut [Rank]) -> Result<Vec<T>>
     Ok(said)
 }
 
-/// The time of the slowest rank for each way.
+/// Returns the time of the slowest rank for each way to send gradients.
 fn slowest(ranks: &[Round]) -> Round {
     let mut slowest = Round::new();
     for (way, seconds) in ranks.iter().flatten() {

@@ -6,15 +6,17 @@ use tributary_bench::statistics::{Ratio, Summary};
 use tributary_cli::output;
 use tributary_topology::format_rate;
 
-/// Names of the ways: time points, and what they are compared with, a collective for each
-/// tensor and one for all.
+/// Names of the ways to send gradients.
+///
+/// They are time points, one collective per tensor, and one collective for all tensors.
 pub(super) const POINTS: &str = "points";
 const TENSOR: &str = "tensor";
 const ONE: &str = "one";
-/// The least time of a collective for each tensor, relative to time points.
+/// The least time of one collective per tensor, relative to time points.
 const FASTER_THAN_TENSOR: f64 = 1.3;
-/// The least time of one collective for all, relative to time points: noise apart, time
-/// points are never slower.
+/// The least time of one collective for all tensors, relative to time points.
+///
+/// Apart from noise, time points are never slower.
 const FASTER_THAN_ONE: f64 = 0.98;
 
 /// The results; times are in seconds.
@@ -36,9 +38,9 @@ pub(super) struct Report {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum Model {
-    /// A model whose gradients come in bursts; a backward pass is measured.
+    /// A model whose gradients come in bursts. The time of a backward pass is measured.
     Bursts { bursts: u32, sizes: Vec<u64>, compute_milliseconds: u64, stall_milliseconds: u64 },
-    /// A script's model; a step is measured.
+    /// The model of an example script. The time of a step is measured.
     Example { example: String },
 }
 
@@ -59,22 +61,24 @@ pub(super) struct Limit {
     pub(super) holds: bool,
 }
 
-/// Report of a rank at the end.
+/// The report of a rank at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Scheduled {
-    /// Number of profiles until there was a schedule.
+    /// Number of profiles until a schedule existed.
     pub(super) profiles: u32,
     /// Number of sets in the schedule from the last profile, before its trial.
     pub(super) profiled_sets: u32,
-    /// Number of sets after the trial; 1 if time points lost it.
+    /// Number of sets in the schedule after the trial; 1 if time points were slower in the trial.
     pub(super) sets: u32,
-    /// Number of this rank's last sets that were late.
+    /// Number of this rank's most recent sets that were late.
     pub(super) late_sets: u32,
-    /// Collectives that did not go over the fabric while time points had their turns.
+    /// Number of collectives that did not use the fabric during the turns of time points.
     pub(super) other_messages: u32,
 }
 
-/// The conditions. With an example the only one is that time points send nothing else.
+/// Returns the conditions.
+///
+/// An example has one condition: time points send all gradients over the fabric.
 pub(super) fn limits(model: &Model, ways: &[Way], scheduled: Scheduled) -> Vec<Limit> {
     let limit = |what: String, holds: bool| Limit { what, holds };
     let mut limits = vec![limit(
@@ -110,7 +114,7 @@ pub(super) fn limits(model: &Model, ways: &[Way], scheduled: Scheduled) -> Vec<L
 }
 
 impl Report {
-    /// The whole report for people.
+    /// Formats the whole report for people.
     pub(super) fn text(&self) -> String {
         let mut table =
             output::table(&["gradients leave", self.model.measured(), "from", "to", "of time points'"]);

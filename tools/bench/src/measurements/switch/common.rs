@@ -72,8 +72,7 @@ impl From<Which> for SwitchUnderTest {
 }
 
 impl RunArgs {
-    /// The options of a measurement that this machine is able to make; `all`: the switches that take part
-    /// unless some are named.
+    /// Returns the options of a measurement. `all` are the switches that take part if the user names none.
     pub(super) fn options(&self, name: &str, all: &[SwitchUnderTest]) -> Result<SwitchLabOptions> {
         Ok(SwitchLabOptions {
             name: format!("bench-{name}-{}", std::process::id()),
@@ -85,7 +84,7 @@ impl RunArgs {
         })
     }
 
-    /// The switches that were named, or all that are installed.
+    /// Returns the switches that the user named, or all installed switches of `all`.
     fn switches(&self, all: &[SwitchUnderTest]) -> Result<Vec<SwitchUnderTest>> {
         let named: Vec<_> = self.switch.iter().copied().map(SwitchUnderTest::from).collect();
         if let Some(missing) = named.iter().find_map(|switch| switch.missing()) {
@@ -116,19 +115,19 @@ impl RunArgs {
     }
 }
 
-/// Describes a measurement to users.
+/// The words with which a measurement is described to users.
 pub(super) struct Labels<Setting> {
-    /// The items that are counted: slices, packets.
+    /// The items that are counted: slices or packets.
     pub(super) items: &'static str,
-    /// A setting in a few words.
+    /// Describes a setting in a few words.
     pub(super) describe: fn(&Setting) -> String,
 }
 
 impl<Setting: Serialize> Labels<Setting> {
-    /// Runs a measurement of `settings` settings with progress, and prints its report.
+    /// Runs a measurement of `settings` settings, shows its progress, and prints its report.
     ///
     /// # Errors
-    /// The errors of the measurement; limits that were missed.
+    /// The errors of the measurement, or missed limits.
     pub(super) fn show<E: Into<anyhow::Error>>(
         &self,
         args: &RunArgs,
@@ -191,7 +190,7 @@ impl<Setting: Serialize> Labels<Setting> {
     }
 }
 
-/// A flag that SIGTERM and SIGINT set, so that the lab is removed before this process ends.
+/// Returns a flag that SIGTERM and SIGINT set, so that the lab is removed before this process ends.
 fn stop_on_signal() -> Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;

@@ -1,4 +1,4 @@
-//! `tributary-bench forwarding`: the embedded switch beside BMv2, with programs that forward packets.
+//! `tributary-bench forwarding`: compares the embedded switch with BMv2 in forwarding packets.
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -7,7 +7,7 @@ use tributary_bench::switch_lab::forwarding::{Program, Setting, measure};
 
 use super::common::{Labels, RunArgs};
 
-/// The switches that take part by default: all that run programs.
+/// The switches that take part by default: all switches that run programs.
 const SWITCHES: [SwitchUnderTest; 3] =
     [SwitchUnderTest::Bypassing, SwitchUnderTest::Softswitch, SwitchUnderTest::Bmv2];
 

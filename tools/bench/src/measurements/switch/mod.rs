@@ -1,4 +1,6 @@
-//! `tributary-bench switch`: the embedded switch beside BMv2 and a bare loop, under the same load.
+//! `tributary-bench switch`: compares the embedded switch with BMv2 and a bare loop.
+//!
+//! All are under the same load.
 
 mod common;
 pub(crate) mod forwarding;

@@ -15,11 +15,13 @@ use crate::compile::{CC, compile};
 use crate::generator::{CHILDREN, Flow, VALUES_AT};
 
 const SOURCE: &str = include_str!("../../../baselines/loop.c");
-/// Compiler options: the fastest code for this machine.
+/// Compiler options for the fastest code on this machine.
 const OPTIONS: [&str; 2] = ["-O3", "-march=native"];
 
-/// The number of the header's 32-bit fields that are summed: contributors, weight and both digits of
-/// the tag. They are the last fields of the header, after the slice's number.
+/// Number of the header's 32-bit fields that are summed.
+///
+/// They are contributors, weight and both digits of the tag: the last fields of the header, after the slice's
+/// number.
 const TALLY_LANES: usize = 4;
 const LANE_BYTES: usize = size_of::<u32>();
 const TALLY_AT: usize = ENCAPSULATION_BYTES + INA_HEADER_BYTES - TALLY_LANES * LANE_BYTES;
@@ -50,7 +52,8 @@ pub(super) fn start(
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();
     let mut child = child.map_err(failed)?;
     if let Some(output) = child.stdout.take() {
-        // If it has failed, this is the end of its output: then no sums come out, and its log has the reason.
+        // If the loop has failed, this line is the end of its output. Then no sums come out, and the loop's
+        // log has the reason.
         BufReader::new(output).read_line(&mut String::new()).map_err(failed)?;
     }
     Ok(child)

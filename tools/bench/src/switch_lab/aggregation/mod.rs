@@ -20,12 +20,14 @@ use crate::generator::{CHILDREN, Contributions, Flow, Sending};
 
 /// An arbitrary job number.
 const JOB: u16 = 1;
-/// An unused address: the hosts' kernels ignore such frames, while packet sockets receive them.
+/// An unused address. The hosts' kernels ignore frames to it, but packet sockets receive them.
+///
 /// The switch forwards by the hop stack.
 const DESTINATION: MacAddr = MacAddr(0x02, 0x7b, 0, 0, 0, 1);
 /// The limits apply to the embedded switch as labs run it.
-/// With single frames, no switch over packet sockets can be faster than the loop, so the ratio to the loop is the cost
-/// of the switch's program.
+///
+/// With single frames, no switch on packet sockets can be faster than the loop. So the ratio to the loop is
+/// the cost of the switch's program.
 const WANTED: [Versus; 4] = [
     Versus { ours: SwitchUnderTest::Joined, other: SwitchUnderTest::Loop, limit: Some(1.0) },
     Versus { ours: SwitchUnderTest::Joined, other: SwitchUnderTest::Bmv2, limit: Some(10.0) },
@@ -44,11 +46,12 @@ pub struct Setting {
     pub window: u32,
 }
 
-/// Measures at each MTU, in bytes, with slices as wide as fits it, and calls `done` with each run.
-/// When `stop` is set, it ends after the current run. A run's items are slices.
+/// Measures at each MTU, in bytes, with the widest slices that fit, and calls `done` with each run.
+///
+/// When `stop` is set, the measurement ends after the current run. A run's items are slices.
 ///
 /// # Errors
-/// [`SwitchLabError::Stopped`]; no root; a switch that does not start, or aggregates wrongly.
+/// [`SwitchLabError::Stopped`], no root rights, or a switch that does not start or aggregates wrongly.
 pub fn measure(
     options: &SwitchLabOptions,
     mtus: &[u16],
@@ -90,7 +93,7 @@ impl Workload for Aggregation {
         self.flow.frame_bytes()
     }
 
-    /// The hosts join frames if the switch does.
+    /// Returns the way in which hosts send: they join frames if the switch does.
     fn sending(&self, switch: SwitchUnderTest) -> Sending {
         if switch.joins() { Sending::Joined } else { Sending::Single }
     }

@@ -22,7 +22,7 @@ const WIDEST: [&str; 2] = [
 /// The index of the job's counters.
 const JOB_INDEX: u16 = 0;
 
-/// The program for the flow's width, and its job's entries.
+/// Returns the program for the flow's width, and the entries of its job.
 pub(super) fn programming(flow: &Flow, child_ports: [u16; CHILDREN]) -> Result<Programming, SwitchLabError> {
     let [json, p4info] = if flow.width <= SliceWidth::ETHERNET { ETHERNET } else { WIDEST };
     let p4info = P4Info::parse(p4info).map_err(SwitchLabError::P4Info)?;

@@ -1,4 +1,4 @@
-//! A firewall: rules of all kinds, and packets that one of them permits.
+//! A firewall: rules of all kinds, and packets each of which is permitted by a rule.
 
 use std::net::Ipv4Addr;
 
@@ -9,12 +9,14 @@ use super::frame::{Headers, mac};
 use super::{FLOWS, PacketFlow, Ports, Traffic};
 
 const RULES: usize = 1000;
-/// The average number of rules for each rule that denies.
+/// One of this many rules denies, on average.
 const DENIES: u32 = 5;
-/// The number of an IPv4 packet's protocol, UDP.
+/// The protocol number of UDP in an IPv4 header.
 const UDP: u8 = 17;
 
-/// A field of the rules' key, its width in bits, and how many of its leading bits a rule may look at.
+/// A field of the rules' key.
+///
+/// It has a name, a width in bits, and the lengths of prefixes that a rule may match.
 struct Field {
     name: &'static str,
     bits: u32,
@@ -31,10 +33,10 @@ const FIELDS: [Field; 6] = [
     Field { name: "hdr.ports.destination", bits: 16, prefixes: &[0, 10, 16, 16] },
 ];
 
-/// A packet's values of [`FIELDS`].
+/// A packet's values of the fields in [`FIELDS`].
 type Packet = [u32; FIELDS.len()];
 
-/// A rule: the fields of a packet must equal the values where the mask has ones.
+/// A rule. It matches a packet whose fields equal the values in the bits that are set in the mask.
 struct Rule {
     values: Packet,
     masks: Packet,
@@ -57,7 +59,7 @@ impl Rule {
         (0..FIELDS.len()).all(|at| packet[at] & self.masks[at] == self.values[at])
     }
 
-    /// A packet that it matches.
+    /// Returns a packet that the rule matches.
     fn packet(&self, random: &mut impl Rng, ports: &Ports) -> Packet {
         let packet = packet(random, ports);
         std::array::from_fn(|at| packet[at] & !self.masks[at] | self.values[at])
@@ -79,7 +81,7 @@ impl Rule {
 }
 
 pub(super) fn traffic(random: &mut impl Rng, ports: &Ports, bytes: usize) -> Traffic {
-    // The first one that matches decides.
+    // The first rule that matches a packet decides.
     let rules: Vec<Rule> = (0..RULES).map(|_| Rule::random(random, ports)).collect();
     let inserted =
         rules.iter().zip((1..=RULES as i32).rev()).map(|(rule, priority)| rule.entry(priority, ports));

@@ -1,4 +1,4 @@
-//! IPv4 and UDP frames, before and behind a switch.
+//! IPv4 and UDP frames, before and after a switch.
 
 use std::net::Ipv4Addr;
 
@@ -27,7 +27,7 @@ pub(super) struct Headers {
 }
 
 impl Headers {
-    /// The frame, `bytes` long: at least 42. A shorter one comes out empty.
+    /// Returns the frame, which is `bytes` long. If `bytes` is less than 42, its headers are incomplete.
     pub(super) fn frame(&self, bytes: usize) -> Vec<u8> {
         let mut frame = vec![0; bytes];
         self.write(&mut frame).unwrap_or_default();
@@ -60,13 +60,13 @@ impl Headers {
     }
 }
 
-/// A locally administered address by number.
+/// Returns a locally administered address for this kind and number.
 pub(super) fn mac(kind: u8, number: u16) -> MacAddr {
     let [high, low] = number.to_be_bytes();
     MacAddr(2, kind, 0, 0, high, low)
 }
 
-/// An address as P4Runtime has it.
+/// Returns an address in the form that P4Runtime uses.
 pub(super) fn value(MacAddr(a, b, c, d, e, f): MacAddr) -> u64 {
     u64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }

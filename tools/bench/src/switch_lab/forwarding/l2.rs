@@ -1,4 +1,4 @@
-//! An L2 switch: most addresses are the receiver's.
+//! An L2 switch with most addresses behind the receiver's port.
 
 use std::net::Ipv4Addr;
 
@@ -9,9 +9,11 @@ use super::frame::{Headers, mac, value};
 use super::{FLOWS, PacketFlow, Ports, Traffic};
 
 const ADDRESSES: u16 = 1000;
-/// The multicast group of frames to unknown addresses.
+/// The multicast group for frames to unknown addresses.
 const FLOOD: u32 = 1;
-/// Marks in MAC addresses: an address behind the receiver's port, or a sender's address.
+/// The second byte of MAC addresses.
+///
+/// It shows that the address is behind the receiver's port, or that it is a sender's address.
 const RECEIVER: u8 = 1;
 const SENDER: u8 = 2;
 

@@ -1,7 +1,7 @@
 //! A forwarding switch: programs of the kind that people write and run on BMv2.
 //!
-//! The receiver is behind one port; both senders' packets go to it. The matching entry differs from packet to packet,
-//! and the expected output is computed here, not by a switch.
+//! The receiver is behind one port, and both senders' packets go to it. Packets match different entries. The
+//! generator computes the expected output itself, without a switch.
 
 mod acl;
 mod frame;
@@ -32,9 +32,9 @@ const WANTED: [Versus; 2] = [
 const MAX_FRAME_BYTES: usize = 1514;
 /// The usual MTU.
 const MTU: u16 = 1500;
-/// Number of flows that packets are of.
+/// Number of flows to which packets belong.
 const FLOWS: usize = 512;
-/// Entries and flows are the same in every run.
+/// The seed of the entries and flows, which are the same in every run.
 const SEED: u64 = 1;
 
 /// A program of `tools/bench/programs`, with entries.
@@ -50,10 +50,10 @@ pub enum Program {
 }
 
 impl Program {
-    /// All of them.
+    /// All programs.
     pub const ALL: [Self; 3] = [Self::L2, Self::Router, Self::Acl];
 
-    /// p4c's JSON, and its P4Info.
+    /// Returns p4c's JSON and the P4Info of the program.
     fn compiled(self) -> [&'static str; 2] {
         match self {
             Self::L2 => {
@@ -102,11 +102,12 @@ pub struct Setting {
 }
 
 /// Measures each program with frames of `bytes`, and calls `done` with each run.
-/// When `stop` is set, it ends after the current run. A run's items are packets.
+///
+/// When `stop` is set, the measurement ends after the current run. A run's items are packets.
 ///
 /// # Errors
-/// [`SwitchLabError::FrameLength`], [`SwitchLabError::Stopped`]; no root; a switch that does not start, or forwards
-/// wrongly.
+/// [`SwitchLabError::FrameLength`], [`SwitchLabError::Stopped`], no root rights, or a switch that does not
+/// start or forwards wrongly.
 pub fn measure(
     options: &SwitchLabOptions,
     programs: &[Program],
@@ -144,7 +145,7 @@ struct Ports {
     senders: [u16; 2],
 }
 
-/// A program's entries, in the order in which they are written, and the flows that meet them.
+/// A program's entries, in the order in which they are written, and the flows that match them.
 struct Traffic {
     inserted: Vec<Entity>,
     /// Default actions.
@@ -168,7 +169,7 @@ impl Workload for Forwarding {
         self.setting.bytes
     }
 
-    /// The same to all switches: so that the switch is the limit.
+    /// Returns the way to send that costs the generator least, so that the switch is the limit.
     fn sending(&self, _switch: SwitchUnderTest) -> Sending {
         Sending::PastQueue
     }

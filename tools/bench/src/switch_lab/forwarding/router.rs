@@ -1,5 +1,4 @@
-//! An IPv4 router: prefixes of many lengths inside each other, and next hops that show
-//! which one was taken.
+//! An IPv4 router with nested prefixes of many lengths. The next hop shows which prefix matched.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -13,10 +12,10 @@ use super::{FLOWS, PacketFlow, Ports, Traffic};
 const ROUTES: usize = 1000;
 const NEXT_HOPS: u16 = 32;
 const PREFIXES: std::ops::RangeInclusive<u32> = 10..=30;
-/// All routes are in 10.0.0.0/8, so that many lie inside others.
+/// All routes are in 10.0.0.0/8, so that many are nested.
 const NETWORK: u32 = 10 << 24;
 const NETWORK_MASK: u32 = 0xff00_0000;
-/// Marks in MAC addresses: the address of a next hop, of the router or of a sender.
+/// The second byte of MAC addresses: the address is a next hop's, the router's or a sender's.
 const NEXT_HOP: u8 = 1;
 const ROUTER: u8 = 2;
 const SENDER: u8 = 3;
@@ -60,7 +59,7 @@ pub(super) fn traffic(random: &mut impl Rng, ports: &Ports, bytes: usize) -> Tra
     Traffic { inserted, modified: Vec::new(), flows }
 }
 
-/// Next hops by network and length of its prefix.
+/// Draws random routes: next hops by the network and the length of its prefix.
 fn routes(random: &mut impl Rng) -> BTreeMap<(u32, u32), u16> {
     let mut routes = BTreeMap::new();
     while routes.len() < ROUTES {
@@ -71,10 +70,10 @@ fn routes(random: &mut impl Rng) -> BTreeMap<(u32, u32), u16> {
     routes
 }
 
-/// An address that has a route, and the next hop of the longest one.
+/// Returns an address that has a route, and the next hop of the longest route that matches.
 fn destination(random: &mut impl Rng, routes: &BTreeMap<(u32, u32), u16>) -> (u32, u16) {
     loop {
-        // Seen from a route, so that long ones are met, too.
+        // The address is drawn from inside a random route, so that long routes match often enough.
         let at = random.random_range(0..routes.len());
         let Some((network, prefix)) = routes.keys().nth(at).copied() else { continue };
         let address = network | random.random::<u32>() & !mask(prefix);

@@ -1,8 +1,8 @@
-//! The all-reduce, and what it consists of.
+//! Measurements of the all-reduce and of its parts.
 
 use super::*;
 
-/// The all-reduce beside those of hosts without the network's help.
+/// The all-reduce, compared with all-reduces by hosts alone.
 pub(crate) const ALLREDUCE: Measurement = Measurement {
     title: "An all-reduce beside others'",
     said: "All-reduces of 8 MiB of f32 over `topologies/three-tier-8.toml`, with links of the given rate; `tools/bench/README.md` \
@@ -111,8 +111,9 @@ pub(crate) const AGENT: Measurement = Measurement {
     }],
 };
 
-/// Tables for measurements of single switches: the items per second of each switch in a
-/// setting, and their ratios.
+/// Makes the tables for measurements of single switches.
+///
+/// They show the items per second of each switch in a setting, and the ratios.
 macro_rules! switch_tables {
     ($items:literal, $($setting:expr),+) => {
         &[
@@ -145,7 +146,7 @@ macro_rules! switch_tables {
     };
 }
 
-/// The embedded switch beside a bare loop, and BMv2.
+/// The embedded switch, compared with a bare loop and with BMv2.
 pub(crate) const SWITCH: Measurement = Measurement {
     title: "One switch beside a bare loop",
     said: "Slices that a switch aggregates of two children's over veth pairs, three runs of three seconds each, in turns. The bare \
@@ -164,7 +165,7 @@ pub(crate) const SWITCH: Measurement = Measurement {
     }],
 };
 
-/// The embedded switch beside BMv2, with other programs than ours.
+/// The embedded switch, compared with BMv2, with programs other than this project's.
 pub(crate) const FORWARDING: Measurement = Measurement {
     title: "Programs that forward, beside BMv2",
     said: "Packets of 128 bytes that a switch forwards from two veth interfaces to a third, three runs of three seconds each, in turns, \
@@ -198,7 +199,7 @@ fn candidate(name: &str) -> String {
     title.to_owned()
 }
 
-/// Many tensors beside one.
+/// An all-reduce of many tensors, compared with one tensor.
 pub(crate) const OVERLAP: Measurement = Measurement {
     title: "Many tensors beside one",
     said: "64 MiB over `topologies/three-tier-8.toml`, links of 1 Gbit/s: as one tensor, and as 64 of which two are in flight.",

@@ -1,8 +1,8 @@
-//! Large clusters: planned, and simulated.
+//! Measurements of large clusters: planned, and simulated.
 
 use super::*;
 
-/// The planner as clusters grow.
+/// The time that planning takes for clusters of growing size.
 pub(crate) const PLAN: Measurement = Measurement {
     title: "Planning as a cluster grows",
     said: "Jobs on fat trees of four sizes, from the topology's text to the tables that `tributary plan` prints, and planned again \

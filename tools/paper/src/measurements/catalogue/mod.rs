@@ -1,4 +1,4 @@
-//! The measurements, by part.
+//! The catalogue of measurements, by part.
 
 mod all_reduce;
 mod cluster;
@@ -11,11 +11,11 @@ pub(crate) use all_reduce::{AGENT, ALLREDUCE, FORWARDING, LOSSES, OVERLAP, SWITC
 pub(crate) use cluster::{PLAN, SCALE};
 pub(crate) use training::{CODECS_ALONE, DEGRADED, POLICIES_ONE_RATE, PYTORCH, TIME_POINTS};
 
-/// A command with nothing but tables.
+/// A command without any output but tables; a base for struct updates.
 const RUN: MeasuredCommand =
     MeasuredCommand { heading: "", line: "", report: None, pictures: &[], tables: &[] };
 
-/// Limits that a command judges itself by.
+/// The limits that a command checks itself.
 const GATES: Table = Table {
     csv: None,
     rows: "gates.*",
@@ -47,13 +47,13 @@ fn per_cent(share: f64, digits: usize) -> String {
     format!("{} %", if is_zero { rounded.trim_start_matches('-') } else { &rounded })
 }
 
-/// A median, with the least and the most.
+/// Formats a median, with the least and the greatest value.
 fn spread(row: &Row, figure: &str, digits: usize, factor: f64) -> String {
     let of = |what: &str| factor * row.number(&format!("{figure}.{what}"));
     format!("{:.digits$} ({:.digits$} to {:.digits$})", of("median"), of("min"), of("max"))
 }
 
-/// A ratio of medians, with the least and the most of the rounds.
+/// Formats a ratio of medians, with the least and the greatest ratio of a round.
 fn ratio(row: &Row, figure: &str) -> String {
     let of = |what: &str| row.number(&format!("{figure}.{what}"));
     format!("{:.2} ({:.2} to {:.2})", of("of_medians"), of("min"), of("max"))

@@ -1,4 +1,4 @@
-//! Whole trainings, and what their parts are worth.
+//! Measurements of whole trainings, and of the gain from their parts.
 
 use super::*;
 
@@ -45,7 +45,7 @@ pub(crate) const DEGRADED: Measurement = Measurement {
     }],
 };
 
-/// Gradients that leave at time points.
+/// Gradients that are sent at time points.
 pub(crate) const TIME_POINTS: Measurement = Measurement {
     title: "Gradients that leave at time points",
     said: "Backward passes of a model whose gradients come in bursts, and steps of the examples, over links of 100 Mbit/s, by each \
@@ -123,7 +123,7 @@ const LIMITS: Table = Table {
     ]),
 };
 
-/// A script of PyTorch's over the fabric and over gloo.
+/// A PyTorch script over the fabric and over gloo.
 pub(crate) const PYTORCH: Measurement = Measurement {
     title: "PyTorch over the fabric and over gloo",
     said: "`examples/cnn.py` by `DistributedDataParallel` on four workers of `topologies/two-leaves-4.toml`, links of 100 Mbit/s, \
@@ -188,7 +188,7 @@ fn whole(figure: f64) -> String {
     format!("{figure:.0}")
 }
 
-/// Codecs on one training's gradients.
+/// Codecs on the gradients of one training.
 pub(crate) const CODECS_ALONE: Measurement = Measurement {
     title: "Codecs, without a network",
     said: "The demo's network (100,234 parameters), 8 workers, 60 rounds, 3 seeds, every gradient encoded and decoded. *Error* is \
@@ -224,7 +224,7 @@ pub(crate) const CODECS_ALONE: Measurement = Measurement {
     }],
 };
 
-/// Policies at one rate for all.
+/// Policies at one learning rate for all of them.
 pub(crate) const POLICIES_ONE_RATE: Measurement = Measurement {
     title: "Synchronisation at one rate that is too high",
     said: "Eight workers with step times of 1, 1, 1.1, 1.2, 1.5, 2, 3 and 4 units train the demo's network over TCP for 12 s, at a \

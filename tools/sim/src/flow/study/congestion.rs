@@ -1,4 +1,4 @@
-//! One job beside more and more background traffic.
+//! One job under rising background traffic.
 
 use super::settings::{Point, Settings};
 use crate::flow::background::Background;
@@ -7,10 +7,9 @@ use crate::flow::setup::Setup;
 
 pub(super) const PER_CENT: [u32; 5] = [0, 20, 40, 60, 80];
 
-/// Hosts of a fat tree of 8 ports: each host with the job's traffic has several with
-/// background traffic only.
+/// Hosts of a fat tree of 8 ports. For each host of the job, several have background traffic only.
 pub(super) const HOSTS: usize = 128;
-/// Mean volume: long transfers, as of checkpoints and data sets, so that links are shared for a while.
+/// Mean volume of long transfers, such as checkpoints, so that links are shared for seconds.
 const MEAN_BYTES: f64 = 128e6;
 
 pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowError> {

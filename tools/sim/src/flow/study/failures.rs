@@ -10,10 +10,10 @@ use crate::flow::outage::{Down, Outage};
 use crate::flow::outcome::{JobOutcome, Outcome};
 use crate::flow::setup::Setup;
 
-/// The tiers' names in the topology file, and in words.
+/// The tiers, by their names in the topology file and in words.
 pub(super) const TIERS: [(&str, &str); 3] = [("core", "core"), ("agg", "aggregation"), ("edge", "edge")];
 
-/// The time when the switch dies, in seconds: several iterations after the start.
+/// The time at which the switch dies, in seconds. It is several iterations after the start.
 const FROM: f64 = 2.0;
 /// The duration of the outage, in seconds.
 const SECONDS: f64 = 3.0;
@@ -21,7 +21,7 @@ const SECONDS: f64 = 3.0;
 pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowError> {
     let (prefix, tier) = TIERS.get(place).copied().unwrap_or(TIERS[0]);
     let topology = settings.network(HOSTS.max(settings.hosts_of_job()), settings.oversubscription, 1)?;
-    // Enough iterations that the job is not done before the switch is back.
+    // The iterations suffice for the job to run until the switch is back.
     let iterations = ((FROM + 2.0 * SECONDS) / settings.compute.seconds.max(0.01)).ceil() as u32;
     let setup = |method, seed| {
         let jobs = settings.jobs(&topology, 1, method, seed);
@@ -37,7 +37,7 @@ pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowEr
     settings.compare(tier.to_owned(), &settings.methods(), setup, counts)
 }
 
-/// The switch of a tier through which most bytes went.
+/// Returns the switch of a tier that carried most bytes.
 fn busiest(setup: &Setup<'_>, outcome: &Outcome, prefix: &str) -> Option<NodeKey> {
     let of_tier = setup.topology.switches().filter(|(_, node, _)| node.name.starts_with(prefix));
     let through = of_tier.map(|(key, ..)| (outcome.through(setup.topology, key), key));

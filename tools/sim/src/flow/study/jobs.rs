@@ -1,4 +1,4 @@
-//! More and more jobs that share links and slots.
+//! A growing number of jobs that share links and slots.
 
 use tributary_topology::Topology;
 
@@ -15,7 +15,7 @@ pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowEr
     settings.compare(jobs.to_string(), &settings.methods(), setup, |_, outcome| Ok(outcome.mean_iteration()))
 }
 
-/// A network that holds all jobs.
+/// Makes a network that has room for all jobs.
 pub(super) fn network(settings: &Settings) -> Result<Topology, FlowError> {
     settings.network(MOST * settings.hosts_of_job(), settings.oversubscription, 1)
 }

@@ -1,7 +1,7 @@
 //! Studies: a comparison of methods while one property of a cluster changes.
 //!
-//! A [`Study`] has points on its axis ([`Study::points`]); each is measured by a call of its own
-//! ([`Settings::measure`]), so that the caller can show progress.
+//! A [`Study`] has points on its axis ([`Study::points`]). The caller measures each point by a separate call
+//! ([`Settings::measure`]), so that it can show progress.
 
 mod congestion;
 mod failures;
@@ -19,18 +19,25 @@ pub use settings::{Measured, Point, Settings};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Study {
-    /// One job alone, with more and more workers, on the smallest fat trees that hold them; all links have
-    /// the same rate. The figure is the time of a synchronisation.
+    /// One job alone, with a growing number of workers.
+    ///
+    /// It runs on the smallest fat trees that hold the workers; all links have the same rate. The figure is
+    /// the time of a synchronisation.
     Scaling,
-    /// More and more jobs on random hosts of one fat tree. The figure is the mean time of an iteration.
+    /// A growing number of jobs on random hosts of one fat tree.
+    ///
+    /// The figure is the mean time of an iteration.
     Jobs,
-    /// The largest number of jobs of [`Study::Jobs`], while switches have slots for more and more of them.
-    /// The figure is the mean time of an iteration, for the methods that take slots.
+    /// The largest number of jobs of [`Study::Jobs`], on switches with a growing number of slots.
+    ///
+    /// The figure is the mean time of an iteration, for the methods that need slots.
     Slots,
-    /// One job beside more and more background traffic. The figure is the mean time of an iteration.
+    /// One job under rising background traffic. The figure is the mean time of an iteration.
     Congestion,
-    /// One job while a switch dies for some seconds: in each tier the one through which most of the
-    /// method's bytes go. The figure is the delay of the job's end.
+    /// One job while a switch is down for some seconds.
+    ///
+    /// In each tier it is the switch that carries most of the method's bytes. The figure is the delay of the
+    /// job's end.
     Failures,
 }
 
@@ -38,7 +45,7 @@ impl Study {
     /// All studies, in the order in which they are reported.
     pub const ALL: [Self; 5] = [Self::Scaling, Self::Jobs, Self::Slots, Self::Congestion, Self::Failures];
 
-    /// The number of points on its axis.
+    /// Returns the number of points on the study's axis.
     pub fn points(self) -> usize {
         match self {
             Self::Scaling => scaling::WORKERS.len(),
@@ -54,7 +61,7 @@ impl Settings {
     /// Measures all methods at one point of a study, on all cores.
     ///
     /// # Errors
-    /// [`FlowError`], except that the planner refuses a job: that is a result.
+    /// [`FlowError`]. A refusal by the planner is a result and not an error.
     pub fn measure(&self, study: Study, place: usize) -> Result<Point, FlowError> {
         match study {
             Study::Scaling => scaling::measure(self, place),

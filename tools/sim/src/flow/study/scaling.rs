@@ -1,4 +1,4 @@
-//! More and more workers of one job.
+//! A growing number of workers of one job.
 
 use super::settings::{Point, Settings};
 use crate::flow::error::FlowError;
@@ -8,7 +8,7 @@ use crate::flow::setup::Setup;
 
 pub(super) const WORKERS: [usize; 5] = [16, 64, 256, 1024, 4096];
 
-/// Only the hosts' ways are random, so that one synchronisation is enough.
+/// Only the hosts' paths are random, so that one synchronisation is enough.
 const ITERATIONS: u32 = 1;
 
 pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowError> {
@@ -17,7 +17,7 @@ pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowEr
     let topology = settings.network(workers + servers, 1, workers)?;
     let idle = topology.hosts().filter(|(_, _, host)| host.role.is_none()).map(|(key, ..)| key);
     let idle: Vec<_> = idle.collect();
-    // Spread out, as the workers are.
+    // The servers are spread over the hosts, like the workers.
     let others = idle.iter().copied().step_by((idle.len() / servers).max(1));
     let servers: Vec<_> = topology.servers().into_iter().chain(others).collect();
     let setup = |method, seed| {

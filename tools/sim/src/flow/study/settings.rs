@@ -19,22 +19,25 @@ use crate::parallel::on_all_cores;
 pub struct Settings {
     /// Rate of the hosts' links, in bit/s.
     pub rate: u64,
-    /// Ratio of the hosts' link rate to that of links between switches, except for
-    /// [`Study::Scaling`](super::Study::Scaling).
+    /// Ratio of the rate of hosts' links to the rate of links between switches.
+    ///
+    /// [`Study::Scaling`](super::Study::Scaling) does not use it.
     pub oversubscription: u32,
     /// Bytes of one worker's gradient.
     pub gradient_bytes: u64,
-    /// The computing between two synchronisations, except for [`Study::Scaling`](super::Study::Scaling).
+    /// The computing between two synchronisations.
+    ///
+    /// [`Study::Scaling`](super::Study::Scaling) does not use it.
     pub compute: Compute,
     /// The fabric's windows that are compared, in slices.
     pub windows: Vec<u32>,
     /// Number of hosts of a sharded parameter server, which is compared in addition to a single one.
     pub servers: usize,
-    /// Workers of a job, except for [`Study::Scaling`](super::Study::Scaling).
+    /// Number of workers of a job. [`Study::Scaling`](super::Study::Scaling) does not use it.
     pub workers: usize,
     /// Iterations of a job.
     pub iterations: u32,
-    /// Number of seeds; everything random is drawn again with each, and results are means.
+    /// Number of seeds. Each seed draws all random choices again, and results are means over the seeds.
     pub seeds: u64,
     /// The assumptions about machines and protocols.
     pub assumptions: Assumptions,
@@ -43,14 +46,15 @@ pub struct Settings {
 /// One point on a study's axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Point {
-    /// Its label on the axis.
+    /// The label of the point on the axis.
     pub place: String,
-    /// Each method's result, in the order of [`Settings::methods`]; for
-    /// [`Study::Slots`](super::Study::Slots) only the methods that take slots.
+    /// Each method's result, in the order of [`Settings::methods`].
+    ///
+    /// [`Study::Slots`](super::Study::Slots) has only the methods that need slots.
     pub results: Vec<Measured>,
 }
 
-/// One method's result at one point: means over the seeds.
+/// One method's result at one point. The figures are means over the seeds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
     /// The method.
@@ -64,17 +68,19 @@ pub struct Measured {
     pub busiest: Option<f64>,
     /// Number of switches that aggregated for a job.
     pub aggregating: f64,
-    /// Number of switches at which a job's streams met and went on separately.
+    /// Number of switches at which a job's streams met without being summed.
     pub passing: f64,
-    /// The share of jobs that their window limited more than the links did.
+    /// The share of jobs whose window limited them more than the links did.
     pub window_bound: f64,
     /// The reason why the planner refuses the job; `None` if it accepts the job.
     pub refused: Option<String>,
 }
 
 impl Settings {
-    /// The methods that are compared: the fabric with each window, aggregation on leaves only with the last
-    /// window, a parameter server on one host and on several, and both all-reduces of hosts.
+    /// Returns the methods that are compared.
+    ///
+    /// They are the fabric with each window, aggregation on leaves only with the last window, a parameter
+    /// server on one host and on several hosts, and both all-reduces of hosts.
     pub fn methods(&self) -> Vec<Method> {
         let fabric = self.windows.iter().map(|&window| Method::Fabric { window });
         let leaf = self.windows.last().map(|&window| Method::Leaf { window });
@@ -83,8 +89,9 @@ impl Settings {
         fabric.chain(leaf).chain(servers).chain([Method::Ring, Method::DoubleTree]).collect()
     }
 
-    /// The fat tree with the fewest ports that has this many hosts; links between switches are slower by
-    /// `oversubscription`.
+    /// Makes the fat tree with the fewest ports that has this many hosts.
+    ///
+    /// Links between switches are slower than hosts' links by the factor `oversubscription`.
     pub(super) fn network(
         &self,
         hosts: usize,
@@ -99,8 +106,9 @@ impl Settings {
         Topology::parse(&text, "fat-tree.toml").map_err(|error| network(&error))
     }
 
-    /// Runs each method with each seed, on all cores, and takes the means.
-    /// `counts`: extracts the study's figure from an outcome, in seconds.
+    /// Runs each method with each seed, on all cores, and returns the means.
+    ///
+    /// `counts` extracts the study's figure in seconds from an outcome.
     pub(super) fn compare<'a>(
         &self,
         place: String,
@@ -121,9 +129,10 @@ impl Settings {
         Ok(Point { place, results: results.collect::<Result<_, _>>()? })
     }
 
-    /// Jobs on random hosts, including the servers.
-    /// Workers are in the topology's order, so that neighbours in a ring are near one another. Each job begins at a
-    /// random time within its first computation.
+    /// Places jobs and their servers on random hosts.
+    ///
+    /// Workers are in the topology's order, so that neighbours in a ring are near one another. Each job
+    /// begins at a random time within its first computation.
     pub(super) fn jobs(&self, topology: &Topology, count: usize, method: Method, seed: u64) -> Vec<Job> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut hosts: Vec<NodeKey> = topology.hosts().map(|(key, ..)| key).collect();

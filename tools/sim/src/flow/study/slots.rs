@@ -1,4 +1,4 @@
-//! Many jobs, while switches have slots for more and more of them.
+//! Many jobs on switches with a growing number of slots.
 
 use super::jobs::{MOST, network};
 use super::settings::{Point, Settings};
@@ -7,7 +7,7 @@ use crate::flow::error::FlowError;
 use crate::flow::job::Method;
 use crate::flow::setup::Setup;
 
-/// The numbers of jobs whose windows fit into a switch.
+/// The numbers of jobs whose windows fit into the slots of one switch.
 pub(super) const WINDOWS: [u32; 5] = [0, 1, 2, 4, 16];
 
 pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowError> {
