@@ -121,14 +121,14 @@ mod tests {
         MaskedSlice { job: JobId::new(job).unwrap(), operation: OperationId(3), seq: Seq(seq) }
     }
 
-    /// A member's values of one slice, hidden.
+    /// Returns the masked values of one member for a slice.
     fn hidden(masks: &Masks, slice: MaskedSlice, own: u16, behind: Option<u16>, value: i32) -> [i32; VALUES] {
         let mut values = [value; VALUES];
         masks.hide(slice, Rank::new(own), behind.map(Rank::new), &mut values);
         values
     }
 
-    /// The hidden values of all members of a row, each of which gives its rank.
+    /// Returns the masked values of all members of a row. The value of each member is its rank.
     fn row(masks: &Masks, slice: MaskedSlice, ranks: &[u16]) -> Vec<[i32; VALUES]> {
         let behind = ranks.iter().skip(1).copied().map(Some).chain([None]);
         let pairs = ranks.iter().zip(behind);
@@ -142,7 +142,7 @@ mod tests {
         })
     }
 
-    /// The same number everywhere would be seen in noise of any kind.
+    /// Returns true if the values look like noise: neighbours differ, and no value is small.
     fn is_noise(values: &[i32; VALUES]) -> bool {
         let equal = values.iter().zip(&values[1..]).filter(|(a, b)| a == b).count();
         equal == 0 && values.iter().all(|value| value.unsigned_abs() > 1000)

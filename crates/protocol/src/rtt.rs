@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(RoundTrip::default().timeout(&timers()), 70 * MS);
     }
 
-    /// Rounds of measurements that are all the same.
+    /// Records whole rounds of equal measurements.
     fn rounds(rtt: &mut RoundTrip, each: impl IntoIterator<Item = Duration>) {
         for sample in each {
             (0..ROUND).for_each(|_| rtt.sample(sample));

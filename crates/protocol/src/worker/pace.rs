@@ -110,8 +110,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns the number of slices that leave at once after `answered` results, with
-    /// `limit` in flight before.
+    /// Returns the number of slices that leave together after `answered` results.
+    /// Before, `limit` slices are in flight.
     fn leave(pace: &mut Pace, answered: u64, round_trip: Option<Duration>) -> u64 {
         let mut in_flight = pace.limit() - answered;
         let from = in_flight;
@@ -125,15 +125,15 @@ mod tests {
     fn slices_of_a_short_time_leave_together() {
         let mut pace = Pace::new(64);
         (0..100).for_each(|_| pace.sample(MS, true));
-        // 64 in 24 ms are 4 in one and a half.
+        // 64 slices in 24 ms are 4 slices in 1.5 ms.
         assert_eq!(
             [1, 2, 3, 4, 5].map(|answered| leave(&mut pace, answered, Some(24 * MS))),
             [0, 0, 0, 4, 5]
         );
-        // However fast the way, there are four groups; however slow, a slice need not wait.
+        // On a fast path there are at least four groups. On a slow path a slice does not wait.
         assert_eq!([15, 16].map(|answered| leave(&mut pace, answered, Some(2 * MS))), [0, 16]);
         assert_eq!(leave(&mut pace, 1, Some(100 * MS)), 1);
-        // Before anything is known, too.
+        // The same holds before the first measurement.
         assert_eq!(leave(&mut pace, 1, None), 1);
     }
 
@@ -142,7 +142,7 @@ mod tests {
         let mut pace = Pace::new(64);
         (0..100).for_each(|_| pace.sample(4 * MS, true));
         assert_eq!(leave(&mut pace, 1, Some(4 * MS)), 1);
-        // A fifth of them is in queues.
+        // A fifth of the slices is in queues.
         assert_eq!([11, 12].map(|answered| leave(&mut pace, answered, Some(5 * MS))), [0, 12]);
     }
 

@@ -447,7 +447,7 @@ mod tests {
         recovery.set_slice_time(Duration::MAX);
         let wait = recovery.deadline(64, 8) - now;
         assert!(wait <= timers().max_silence * (1 + MOST_SPURIOUS), "{wait:?}");
-        // What is asked for and comes was lost, and waits in no queue.
+        // A requested result that comes was lost before, and does not wait in a queue.
         (0..20).for_each(|_| recovery.requests.answered());
         assert!(recovery.deadline(64, 8) - now <= timers().max_silence);
     }
@@ -475,7 +475,7 @@ mod tests {
         recovery.sent(at(0), 0, false, true);
         recovery.answered(at(2), &flight(at(0), 1, 1), 1);
         assert_eq!(recovery.deadline(16, 1), at(6));
-        // From now on 16 are in flight, and a result comes every 5 ms.
+        // From now on, 16 slices are in flight, and a result comes every 5 ms.
         for result in 1..=16 {
             recovery.answered(at(2 + 5 * result), &flight(at(5 * result), 2, 1), 16);
         }
@@ -488,7 +488,7 @@ mod tests {
     fn the_requests_of_all_members_are_given_time_if_they_were_not_needed() {
         let mut recovery = recovery(0);
         recovery.sent(at(0), 0, false, true);
-        // A result every 5 ms. In 100 ms 20 retransmit requests are answered: two for each of 8 members.
+        // A result comes every 5 ms. In 100 ms, 20 retransmit requests are answered: two for each of 8 members.
         for result in 0..=16 {
             recovery.answered(at(2 + 5 * result), &flight(at(5 * result), 2, 1), 16);
         }

@@ -105,7 +105,7 @@ mod tests {
         }
         requests.came_unasked();
         assert_eq!(requests.spurious(), MOST_SPURIOUS - 1);
-        // Losses explain all of it, once retransmit requests are needed.
+        // Once retransmit requests are needed, losses explain all silence.
         (0..10 * LATELY).for_each(|_| requests.answered());
         requests.asked();
         assert_eq!(requests.spurious(), 0);

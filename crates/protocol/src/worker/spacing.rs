@@ -92,7 +92,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Makes a spacing after `groups` groups of results, one each `period`, with `in_flight` in flight.
+    /// Makes a spacing after `groups` groups of results, one in each `period`, with `in_flight` slices in
+    /// flight.
     fn after_groups(groups: u32, size: u32, period: Duration, in_flight: u64) -> Spacing {
         let mut spacing = Spacing::default();
         for group in 1..=groups {
@@ -133,7 +134,7 @@ mod tests {
     }
 
     proptest! {
-        /// However results are grouped, as long as a group is no longer than what is in flight.
+        /// Results may come in any groups that are not larger than the number of slices in flight.
         #[test]
         fn groups_do_not_count_as_a_faster_pace(size in 1u32..64, windows in 1u64..8) {
             let in_flight = u64::from(size) * windows;
