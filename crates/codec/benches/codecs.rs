@@ -1,10 +1,10 @@
-//! Measures how fast gradients are encoded and decoded, on all cores: `cargo bench -p tributary-codec`.
+//! Measures the speed of encoding and decoding on all cores: `cargo bench -p tributary-codec`.
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot go on has failed")]
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use tributary_codec::{Kind, decode_into};
 
-/// The number of values of the demo's model, and of a larger one.
+/// The numbers of values of the demo's model, and of a larger model.
 const LENGTHS: [usize; 2] = [100_000, 8 << 20];
 const CODECS: [&str; 15] = [
     "none",
@@ -24,7 +24,8 @@ const CODECS: [&str; 15] = [
     "casq-4-shared",
 ];
 
-/// Values with long tails, like a gradient's: half of them are less than a fiftieth of the largest.
+/// Returns values with long tails, like in a gradient.
+/// Half of them are less than a fiftieth of the largest.
 fn gradient(len: usize) -> Vec<f32> {
     (0..len).map(|at| ((at as f32 * 0.7).sin() * 1.2).powi(5)).collect()
 }

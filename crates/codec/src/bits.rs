@@ -1,26 +1,26 @@
-//! Packing of indexes of 0 to 8 bits.
+//! The packing of indexes of 0 to 8 bits.
 
 use rayon::prelude::*;
 
 use crate::error::DecodeError;
 use crate::pieces::{BLOCK, PIECE};
 
-/// The number of bits that distinguish `count` things.
+/// Returns the number of bits that distinguish `count` items.
 pub(crate) fn width(count: usize) -> u32 {
     usize::BITS - count.saturating_sub(1).leading_zeros()
 }
 
-/// The number of bytes that `values` indexes of `width` bits fill.
+/// Returns the number of bytes that `values` indexes of `width` bits fill.
 pub(crate) fn packed_len(values: usize, width: u32) -> usize {
-    // In this order nothing overflows on a 32-bit machine.
+    // This order of operations does not overflow on a 32-bit machine.
     let width = width as usize;
     values / 8 * width + (values % 8 * width).div_ceil(8)
 }
 
 /// Appends the indexes of `values` values to `out`, using all cores.
 ///
-/// `fill` gets a position and a slice; it writes the indexes from that position on, all below 2^`width`. It may also
-/// count things in a `T`; `merge` adds two counts.
+/// `fill` gets a position and a slice, and writes the indexes from that position on. Each must be below 2^`width`.
+/// `fill` may also count items in a `T`; `merge` adds two counts.
 pub(crate) fn pack<T: Default + Send>(
     out: &mut Vec<u8>,
     values: usize,
@@ -30,7 +30,7 @@ pub(crate) fn pack<T: Default + Send>(
 ) -> T {
     let start = out.len();
     if width == 0 {
-        // Nothing is written, but `fill` still counts; pieces are as long as with 8 bits.
+        // No bytes are written, but `fill` must still count. Pieces are as long as with 8 bits.
         let mut nothing = vec![0; values];
         return pack_pieces(&mut nothing, values, 8, fill, merge);
     }
@@ -60,11 +60,11 @@ fn pack_pieces<T: Default + Send>(
     packed.par_chunks_mut(bytes(PIECE)).enumerate().map(piece).reduce(T::default, merge)
 }
 
-/// Calls `read` for all of `out`, block by block on all cores: with a position, the indexes from there
-/// on, and the slice of `out` for their values.
+/// Calls `read` for each block of `out`, on all cores.
+/// `read` gets a position, the indexes from that position on, and the slice of `out` for their values.
 ///
 /// # Errors
-/// An error of `read`, or bits behind the last index that are not 0.
+/// The errors of `read`; [`DecodeError::Field`] if bits behind the last index are not 0.
 pub(crate) fn unpack(
     packed: &[u8],
     width: u32,
@@ -97,9 +97,10 @@ pub(crate) fn check_padding(packed: &[u8], width: u32, values: usize) -> Result<
     }
 }
 
-/// Checks that all indexes are below `defined`; the error has the first position where one is not.
+/// Checks that all indexes are below `defined`.
+/// The error names the position of the first index that is not.
 pub(crate) fn check_indexes(start: usize, indexes: &[u8], defined: usize) -> Result<(), DecodeError> {
-    // The largest index is checked first: this needs no early exit and compiles to vector instructions.
+    // The largest index is checked first, because this loop has no early exit and compiles to vector instructions.
     let largest = indexes.iter().copied().fold(0, u8::max);
     if usize::from(largest) < defined {
         return Ok(());

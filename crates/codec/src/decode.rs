@@ -1,4 +1,4 @@
-//! Decoding of any codec's codes.
+//! The decoder of all codecs.
 
 use crate::error::DecodeError;
 use crate::wire::Reader;
@@ -7,11 +7,11 @@ use crate::{casq, f16, none, one_bit, quantile, shared, terngrad, top, uniform};
 
 /// Decodes a code of `expected` values.
 ///
-/// The code is not trusted: memory for the values is taken only once the code has `expected` of them, valid fields, and
-/// all the bytes that the fields announce.
+/// The code is not trusted. Memory for the values is allocated only if the code has `expected` values, valid fields,
+/// and all the bytes that the fields announce.
 ///
 /// # Errors
-/// The error says what is wrong with the code.
+/// [`DecodeError`], which names the first defect of the code.
 pub fn decode(code: &[u8], expected: usize) -> Result<Vec<f32>, DecodeError> {
     let write = open(code, expected)?;
     let mut out = vec![0.0; expected];
@@ -19,15 +19,15 @@ pub fn decode(code: &[u8], expected: usize) -> Result<Vec<f32>, DecodeError> {
     Ok(out)
 }
 
-/// Writes the values of a code to `out`, whose length must be their number.
+/// Writes the values of a code to `out`. The length of `out` must be the number of values.
 ///
 /// # Errors
-/// The error says what is wrong with the code; the contents of `out` are then unspecified.
+/// [`DecodeError`], which names the first defect of the code. The contents of `out` are then unspecified.
 pub fn decode_into(code: &[u8], out: &mut [f32]) -> Result<(), DecodeError> {
     open(code, out.len())?(out)
 }
 
-/// Checks everything but the single values; takes no more memory than the code has.
+/// Checks everything except the single values. It allocates at most as much memory as the code has.
 fn open(code: &[u8], expected: usize) -> Result<Write<'_>, DecodeError> {
     let (header, body) = Reader::open(code)?;
     if usize::try_from(header.values) != Ok(expected) {

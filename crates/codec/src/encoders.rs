@@ -14,7 +14,7 @@ use crate::top::TopK;
 use crate::uniform::Uniform;
 
 impl Kind {
-    /// Makes an encoder. Its random choices follow from `seed`, which should differ on each worker.
+    /// Makes an encoder. Its random choices are derived from `seed`, which should differ between workers.
     pub fn codec(self, seed: u64) -> Box<dyn Codec> {
         match self {
             Self::None => Box::new(Uncompressed),

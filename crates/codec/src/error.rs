@@ -1,11 +1,11 @@
-//! Errors of gradients, codes and names.
+//! The errors of encoding, of decoding, and of codec names.
 
 use thiserror::Error;
 
-/// Why a gradient was not encoded.
+/// An error of encoding a gradient.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum EncodeError {
-    /// A gradient with a NaN or an infinity is useless to every receiver.
+    /// The gradient has a NaN or an infinity, so it is useless to every receiver.
     #[error(
         "value {position} of the gradient is {value}: only finite values can be encoded. \
          Skip this step; if it happens again, find where the gradient becomes NaN or infinite"
@@ -16,22 +16,22 @@ pub enum EncodeError {
         /// The value.
         value: f32,
     },
-    /// More values than a code's header can count.
+    /// The gradient has more values than a code's header can count.
     #[error("a gradient of {0} values is too long for one code, which holds 4294967295 at most: cut it")]
     TooLong(usize),
     /// The codec needs an agreement of all workers first.
     #[error("casq-4-shared encodes with a codebook of all workers: add up their sketches and agree first")]
     NoCodebook,
-    /// No worker has put a value into the sketch.
+    /// The sketch has no values, or is not a sum of sketches.
     #[error("the sketch to agree on is empty, or not a sum of sketches: each worker has to add its own")]
     EmptySketch,
-    /// Some worker had no sketch to contribute: its gradient is not finite.
+    /// At least one worker had no sketch to contribute, because its gradient is not finite.
     #[error(
         "some worker's gradient holds a NaN or an infinity: that worker's own error names the value. \
          Skip this step on all of them"
     )]
     NotFiniteSomewhere,
-    /// Error feedback reads back what was encoded, and could not.
+    /// Error feedback could not decode the code that the codec had just made.
     #[error("what was just encoded cannot be read: {0}; this is a defect, please report it")]
     Unreadable(DecodeError),
     /// The gradient's length differs from the agreed one.
@@ -44,7 +44,7 @@ pub enum EncodeError {
     },
 }
 
-/// Why a code was not decoded. Its sender or the network is at fault.
+/// An error of decoding a code. The sender or the network is at fault.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum DecodeError {
     /// The code ends before the end that its own fields announce.
@@ -55,7 +55,7 @@ pub enum DecodeError {
         /// The number of bytes in the code.
         got: usize,
     },
-    /// Bytes are left over.
+    /// The code has more bytes than its fields announce.
     #[error("the code has {0} bytes too many")]
     TooLong(usize),
     /// Another version of the format made the code.
@@ -67,7 +67,7 @@ pub enum DecodeError {
     /// The code belongs to a gradient of another length.
     #[error("the code holds {got} values where {expected} are expected")]
     Values {
-        /// The number of the receiver's parameters.
+        /// The number of parameters at the receiver.
         expected: usize,
         /// The number of values that the code announces.
         got: u32,
@@ -77,32 +77,32 @@ pub enum DecodeError {
     Field {
         /// The field's name in the format.
         field: &'static str,
-        /// Its value.
+        /// The value of the field.
         value: String,
         /// The rule that the field must follow.
         rule: &'static str,
     },
-    /// An index that stands for no value.
+    /// The code does not define the index of a value.
     #[error("value {position} has the index {index}, and the code defines {defined} only")]
     Index {
         /// The value's position, from 0.
         position: usize,
-        /// Its index.
+        /// The index of the value.
         index: u8,
         /// The number of defined indexes.
         defined: usize,
     },
-    /// A NaN or an infinity where values must be finite.
+    /// A value is NaN or infinite.
     #[error("value {position} of the code is {value}: only finite values are accepted")]
     NotFinite {
-        /// Its position, from 0.
+        /// The position of the value, from 0.
         position: usize,
         /// The value.
         value: f32,
     },
 }
 
-/// The text is not the name of a codec.
+/// An error: the text is not the name of a codec.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "there is no codec {0:?}: choose {names}; or casq-4-shared, where workers can agree on a codebook",

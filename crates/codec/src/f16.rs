@@ -1,4 +1,4 @@
-//! `f16`: half-precision floats with a common power of two.
+//! The codec `f16`: half-precision floats with a common power of two.
 
 use half::f16;
 use half::slice::HalfFloatSliceExt;
@@ -15,16 +15,16 @@ use crate::write::Write;
 pub(crate) const ID: u8 = 1;
 const VALUE_LEN: usize = 2;
 
-/// The largest magnitude is scaled to just below 2^15, half of what f16 can hold: rounding cannot
-/// overflow, and as few small values as possible underflow.
+/// The exponent to which the largest magnitude is scaled: just below 2^15, half of the maximum of f16.
+/// So rounding cannot overflow, and few small values underflow.
 const TOP: i32 = 15;
 /// The largest f16 below 2^[`TOP`].
 const LARGEST: f32 = 32_752.0;
-/// Powers for which both 2^power and its inverse are normal f32 numbers.
+/// The powers for which both 2^power and its inverse are normal f32 numbers.
 const POWERS: std::ops::RangeInclusive<i32> = -126..=126;
 
-/// Half-precision floats: 11 significant bits from the largest magnitude down
-/// to 2^-29 of it, fewer below.
+/// The encoder of half-precision floats.
+/// Values have 11 significant bits if they are at least 2^-29 of the largest magnitude, and fewer bits below that.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct F16;
 
@@ -42,7 +42,7 @@ impl Codec for F16 {
         let start = code.len();
         code.resize(start + len, 0);
         let factor = power_of_two(-power);
-        // A value that f16 rounds up to 2^TOP would be decoded as 2^128, which f32 cannot hold.
+        // If f16 rounded a value up to 2^TOP, it would be decoded as 2^128, which f32 cannot hold.
         let most = if power + TOP > f32::MAX_EXP - 1 { LARGEST } else { f32::MAX };
         let brought = |value: f32| (value * factor).clamp(-most, most);
         let bytes = code[start..].par_chunks_mut(PIECE * VALUE_LEN);
@@ -90,16 +90,16 @@ pub(crate) fn open(parameter: u16, mut body: Reader<'_>, values: usize) -> Resul
     }))
 }
 
-/// The power of two that scales the largest magnitude to below 2^[`TOP`].
+/// Returns the power of two that scales the largest magnitude to below 2^[`TOP`].
 fn power(gradient: &[f32]) -> i32 {
-    // Magnitudes are ordered as their bits are.
+    // The bits of magnitudes have the same order as the magnitudes.
     let magnitude = |values: &[f32]| values.iter().fold(0, |most, value| most.max(value.abs().to_bits()));
     let largest = gradient.par_chunks(PIECE).map(magnitude).max().unwrap_or(0);
     let exponent = (largest >> 23).cast_signed() - 127;
     if largest == 0 { 0 } else { (exponent + 1 - TOP).clamp(*POWERS.start(), *POWERS.end()) }
 }
 
-/// 2^`power`, for a power in [`POWERS`].
+/// Returns 2^`power`. The power must be in [`POWERS`].
 fn power_of_two(power: i32) -> f32 {
     f32::from_bits((power + 127).cast_unsigned() << 23)
 }

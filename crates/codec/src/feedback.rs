@@ -7,11 +7,11 @@ use crate::kind::Kind;
 use crate::residual::Residual;
 use crate::shared::Sketch;
 
-/// Any codec with error feedback (Seide et al., "1-Bit Stochastic Gradient Descent", 2014; for why it
-/// converges see Karimireddy et al., "Error Feedback Fixes SignSGD", 2019).
+/// A codec with error feedback (Seide et al., "1-Bit Stochastic Gradient Descent", 2014).
+/// Karimireddy et al., "Error Feedback Fixes SignSGD", 2019, prove that it converges.
 ///
-/// Each value then reaches the model sooner or later, so that even a codec with a constant bias does not lead astray.
-/// It costs one decoding for each encoding and as much memory as the gradient.
+/// With error feedback, each value reaches the model sooner or later. So even a codec with a constant bias does not
+/// lead training astray. The cost is one decoding for each encoding, and memory of the size of the gradient.
 #[derive(Debug, Clone)]
 pub struct ErrorFeedback<C> {
     codec: C,

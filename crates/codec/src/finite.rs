@@ -1,4 +1,4 @@
-//! Checks that gradients are finite, and short enough for a code.
+//! Checks that gradients are finite and short enough for a code.
 
 use rayon::prelude::*;
 
@@ -24,7 +24,7 @@ pub(crate) fn check_decoded(values: &[f32]) -> Result<(), DecodeError> {
     }
 }
 
-/// The position of the first value that is not finite.
+/// Returns the position of the first value that is not finite.
 fn first_other(values: &[f32]) -> Option<usize> {
     let piece = values.par_chunks(PIECE).position_first(has_other)?;
     let start = piece * PIECE;

@@ -1,23 +1,24 @@
-//! Hashes of positions: cheap, the same on all machines, and without state, so that each value
-//! can be hashed on any core.
+//! Hashes of positions.
+//! They are cheap and stateless, so any core can hash any value, and all machines get equal results.
 
-/// 2^32 divided by the golden ratio, made odd: multiples of it spread evenly over 32 bits (Knuth, The
-/// Art of Computer Programming, volume 3, section 6.4).
+/// 2^32 divided by the golden ratio, as an odd number.
+/// Its multiples spread evenly over 32 bits (Knuth, The Art of Computer Programming, volume 3, section 6.4).
 const GOLDEN: u32 = 0x9E37_79B1;
 
-/// The bucket, one of `buckets`, of the value at `index`: part of the format, see
-/// [`wire`](crate::wire).
+/// Returns the bucket, below `buckets`, of the value at `index`.
+/// This function is part of the [format](crate::wire), so it must not change.
 ///
-/// The multiplication spreads the positions, and the reduction by a second multiplication, instead of a division, keeps
-/// the high bits, which are the well-mixed ones (Lemire, "Fast random integer generation in an interval", 2019).
+/// The first multiplication spreads the positions. The second multiplication reduces the hash without a division. It
+/// keeps the high bits, which are well mixed (Lemire, "Fast random integer generation in an interval", 2019).
 #[inline(always)]
 pub(crate) fn bucket(index: u32, buckets: u32) -> u32 {
     let hash = index.wrapping_mul(GOLDEN);
     ((u64::from(hash) * u64::from(buckets)) >> 32) as u32
 }
 
-/// 32 pseudo-random bits for each `index`; another sequence for each `seed`.
-/// The finaliser is MurmurHash3's, in which each bit of the input changes half of the bits of the output.
+/// Returns 32 pseudo-random bits for an `index`. Each `seed` has its own sequence.
+/// The last steps are the finaliser of MurmurHash3, in which each bit of the input changes half of the bits of the
+/// output.
 #[inline(always)]
 pub(crate) fn random(seed: u32, index: u32) -> u32 {
     let mut x = index.wrapping_mul(GOLDEN).wrapping_add(seed);

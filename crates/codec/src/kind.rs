@@ -5,32 +5,31 @@ use std::str::FromStr;
 
 use crate::error::UnknownCodec;
 
-/// The most bits of an index in `uniform-K`.
+/// The maximum number of bits of an index in `uniform-K`.
 pub(crate) const MOST_BITS: u8 = 8;
-/// The least K of `top-K`: with K = 1 all values would be sent, as `none` does.
+/// The smallest K of `top-K`. With K = 1, all values would be sent, like with `none`.
 pub(crate) const LEAST_ONE_IN: u16 = 2;
-/// The most buckets of `quantile-B`: an index of 8 bits can distinguish as many.
+/// The maximum number of buckets of `quantile-B`. It is the number of indexes of 8 bits.
 pub(crate) const MOST_BUCKETS: u16 = 256;
 
-/// A codec's name, as users write it: the codec, and whether it has error feedback.
+/// A codec and its error feedback. Users write it as a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// `none`, which leaves nothing out.
+    /// `none`, which keeps every bit.
     None,
-    /// Any codec that leaves something out of each gradient.
+    /// A codec that leaves out a part of each gradient.
     Lossy {
         /// The codec.
         codec: Lossy,
-        /// True if the part that a code leaves out is added to the next gradient: `-ef`
-        /// behind the codec's name.
+        /// True if the part that a code leaves out is added to the next gradient. The name then ends in `-ef`.
         feedback: bool,
     },
     /// `casq-4-shared`.
-    /// The program that sums the codes knows their residual, and adds it to the next gradient.
+    /// The program that sums the codes can compute their residual, and adds it to the next gradient.
     Shared,
 }
 
-/// The codecs that leave something out and need no agreement of workers.
+/// The codecs that leave out a part of each gradient and need no agreement of workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lossy {
     /// `f16`
@@ -67,7 +66,7 @@ const NONE: &str = "none";
 const SHARED: &str = "casq-4-shared";
 
 impl Kind {
-    /// The names of all codecs that encode each worker's gradient separately, as text for users.
+    /// The names of all codecs with which each worker encodes separately, as text for users.
     pub const NAMES: &str = "none, f16, uniform-1 to uniform-8, terngrad, one-bit, top-2 to top-65535, quantile-2 to \
                              quantile-256 by powers of two, casq-4, casq-8, or any of these but none with error \
                              feedback, as casq-4-ef";
@@ -81,7 +80,7 @@ impl Kind {
         }
     }
 
-    /// The same codec without error feedback.
+    /// Returns this codec without error feedback.
     #[must_use]
     pub fn without_feedback(self) -> Self {
         match self {
@@ -90,21 +89,21 @@ impl Kind {
         }
     }
 
-    /// Returns true if workers have to sum sketches and agree before each encoding.
+    /// Returns true if workers must sum sketches and agree on a codebook before each encoding.
     pub fn needs_agreement(self) -> bool {
         self == Self::Shared
     }
 }
 
 impl From<Lossy> for Kind {
-    /// The codec without error feedback.
+    /// Makes the kind of this codec without error feedback.
     fn from(codec: Lossy) -> Self {
         Self::Lossy { codec, feedback: false }
     }
 }
 
 impl Lossy {
-    /// The codec with this name, whose number may be spelt differently.
+    /// Returns the codec with this name. The number in the name may have another spelling, such as `08`.
     fn named(name: &str) -> Option<Self> {
         match name {
             "f16" => return Some(Self::F16),

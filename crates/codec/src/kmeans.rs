@@ -1,40 +1,42 @@
-//! K-means on a line, solved exactly.
+//! An exact solver of k-means in one dimension.
 //!
-//! In one dimension clusters are intervals, so dynamic programming finds the optimal ones (Wang and Song,
-//! "Ckmeans.1d.dp", The R Journal 3/2, 2011), whereas Lloyd's iteration may stop at others, and needs starting points.
-//! As the end of the interval to cut moves to the right, so does the best cut; divide and conquer makes use of that: K
-//! · n · log n steps for n points.
+//! In one dimension, clusters are intervals, so dynamic programming finds the optimal clusters (Wang and Song,
+//! "Ckmeans.1d.dp", The R Journal 3/2, 2011). Lloyd's iteration may stop at other clusters, and needs starting points.
+//! If the end of the interval that is divided moves to the right, the best cut moves to the right, too. A
+//! divide-and-conquer algorithm uses this: it takes K · n · log n steps for n points.
 
 use std::ops::Range;
 
-/// A place on the line, and the number of values there.
+/// A value, and its weight: the number of times that it occurs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Point {
     pub(crate) value: f64,
     pub(crate) weight: f64,
 }
 
-/// A cluster: points that follow each other.
+/// A cluster: an interval of successive points.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cluster {
-    /// The indexes of its points.
+    /// The indexes of the points.
     pub(crate) points: Range<usize>,
-    /// Their weighted mean.
+    /// The weighted mean of the points.
     pub(crate) centre: f64,
-    /// The sum of their weights.
+    /// The sum of the weights of the points.
     pub(crate) weight: f64,
 }
 
-/// Splits `points`, which are in ascending order and have positive weights, into at most `k`
-/// clusters with the least weighted sum of squared distances from their centres. If there are fewer points than `k`,
-/// each becomes a cluster.
+/// Splits `points` into at most `k` clusters with the least weighted sum of squared distances from
+/// their centres.
+/// `points` must be in ascending order and have positive weights. If there are fewer points than `k`, each becomes a
+/// cluster.
 pub(crate) fn kmeans(points: &[Point], k: usize) -> Vec<Cluster> {
     let sums = Sums::new(points);
     let k = k.min(points.len());
     if k == 0 {
         return Vec::new();
     }
-    // The cost of the best clusters of the first i points, and for each further cluster its best start.
+    // `costs` has the cost of the best clusters of the first i points; `starts` has the best start of each further
+    // cluster.
     let mut costs: Vec<f64> = (0..=points.len()).map(|end| sums.cost(0..end)).collect();
     let mut starts = Vec::with_capacity(k - 1);
     for clusters in 2..=k {
@@ -64,12 +66,12 @@ pub(crate) fn kmeans(points: &[Point], k: usize) -> Vec<Cluster> {
     clusters
 }
 
-/// Sums over the first points; the sum over an interval is the difference of two of these.
+/// Prefix sums. The sum over an interval is the difference of two of them.
 struct Sums {
-    /// Sums of the weights, weighted values and weighted squares of the first i points.
+    /// For each i, the sums of weights, weighted values and weighted squares of the first i points.
     first: Vec<[f64; 3]>,
     /// The mean of all values.
-    /// Values are taken relative to it, so that the differences lose little precision.
+    /// Sums are of values relative to it, so that differences of sums lose little precision.
     origin: f64,
 }
 
@@ -96,7 +98,7 @@ impl Sums {
         [end[0] - start[0], end[1] - start[1], end[2] - start[2]]
     }
 
-    /// The weighted sum of squared distances from the centre.
+    /// Returns the weighted sum of the points' squared distances from their centre.
     fn cost(&self, points: Range<usize>) -> f64 {
         let [weight, sum, squares] = self.over(points);
         if weight > 0.0 { (squares - sum * sum / weight).max(0.0) } else { 0.0 }
@@ -108,17 +110,19 @@ impl Sums {
     }
 }
 
-/// The step from a number of clusters to one more.
+/// One step of the dynamic programming:
+/// from the best costs with some clusters to the costs with one more.
 struct Layer<'a> {
     sums: &'a Sums,
-    /// The best costs with one cluster less.
+    /// The best costs with one cluster fewer.
     before: &'a [f64],
     costs: Vec<f64>,
     starts: Vec<usize>,
 }
 
 impl Layer<'_> {
-    /// Finds the best start of the last cluster for each of `ends`, knowing that it is one of `starts`.
+    /// Finds the best start of the last cluster for each of `ends`.
+    /// The caller knows that it is in `starts`.
     fn solve(&mut self, ends: Range<usize>, starts: Range<usize>) {
         if ends.is_empty() {
             return;
@@ -157,7 +161,7 @@ mod tests {
         Sums::new(points).cost(0..points.len())
     }
 
-    /// The least cost over all possible cuts.
+    /// Returns the least cost over all possible cuts.
     fn brute_force(points: &[Point], k: usize) -> f64 {
         if k == 1 {
             return cost(points);

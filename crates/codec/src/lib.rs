@@ -1,7 +1,7 @@
 //! Codecs that represent gradients in fewer bytes: workers encode, and a parameter server decodes.
 //!
-//! A code says what made it and how many values it holds ([`wire`] has the format), so one function decodes all codes.
-//! It checks every byte: codes come from a network.
+//! The header of a code has the codec and the number of values ([`wire`] has the format), so one function decodes all
+//! codes. It checks every byte, because codes come from a network.
 //!
 //! | codec | bits a value | what it keeps |
 //! |---|---|---|
@@ -15,7 +15,8 @@
 //! | `casq-4`, `casq-8` | 2, 3 | one of K clusters, and the mean of a hash bucket in it |
 //! | `casq-4-shared` | 2 | one of 4 clusters that all workers agree on, as integers that a fabric can sum |
 //!
-//! All but `none` and the last also exist with error feedback, as `casq-4-ef`: see [`ErrorFeedback`].
+//! All codecs except `none` and `casq-4-shared` also exist with error feedback, for example `casq-4-ef`: see
+//! [`ErrorFeedback`].
 //!
 //! ```
 //! use tributary_codec::{Codec, Kind, decode};

@@ -1,4 +1,4 @@
-//! `none`: the values as they are.
+//! The codec `none`, which sends values unchanged.
 
 use rayon::prelude::*;
 

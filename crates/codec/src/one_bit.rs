@@ -1,5 +1,7 @@
-//! `one-bit`: the signs (Seide et al., "1-Bit Stochastic Gradient Descent and its Application to
-//! Data-Parallel Distributed Training of Speech DNNs", Interspeech 2014).
+//! The codec `one-bit`, which sends signs.
+//!
+//! Source: Seide et al., "1-Bit Stochastic Gradient Descent and its Application to Data-Parallel Distributed Training
+//! of Speech DNNs", Interspeech 2014.
 
 use multiversion::multiversion;
 use rayon::prelude::*;
@@ -17,12 +19,12 @@ use crate::write::Write;
 pub(crate) const ID: u8 = 6;
 const WIDTH: u32 = 1;
 
-/// Sends the sign of each value, which stands for the mean of all values with that
-/// sign; 0 counts as positive.
+/// Sends the sign of each value.
+/// A sign stands for the mean of all values with this sign; 0 counts as positive.
 ///
-/// The paper has means for each column of a weight matrix; here they are over the whole gradient. To have them by
-/// column or layer, encode these separately. One bit is too little without error feedback (`one-bit-ef`), which the
-/// paper has from the first gradient on.
+/// The paper has separate means for each column of a weight matrix. Here the means are over the whole gradient. For
+/// means by column or layer, encode these separately. One bit is not enough without error feedback (`one-bit-ef`),
+/// which the paper uses from the first gradient on.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OneBit;
 
@@ -45,9 +47,10 @@ impl Codec for OneBit {
     }
 }
 
-/// The mean of the non-negative values, and of the negative ones; 0 where there are none.
+/// Returns the mean of the non-negative values and the mean of the negative values; 0 if there are
+/// none.
 fn means(gradient: &[f32]) -> [f32; 2] {
-    // Pieces in order, so that the sums are the same on any number of cores.
+    // The sums of pieces are added in order, so that the result does not depend on the number of cores.
     let pieces: Vec<Signs> = gradient.par_chunks(PIECE).map(Signs::of).collect();
     let total = pieces.iter().fold(Signs::default(), |total, piece| Signs {
         positive: total.positive + piece.positive,
@@ -59,7 +62,7 @@ fn means(gradient: &[f32]) -> [f32; 2] {
     [mean(total.positive, positives), mean(total.negative, total.negatives)]
 }
 
-/// Sums by sign.
+/// The sums of values, by sign.
 #[derive(Debug, Clone, Copy, Default)]
 struct Signs {
     /// The sum of all non-negative values.
@@ -70,15 +73,14 @@ struct Signs {
     negatives: usize,
 }
 
-/// The number of parallel sums: as many as vector instructions have room for, so that none has
-/// to wait for another.
+/// The number of parallel sums. It fills vector registers, so that no addition waits for another one.
 const LANES: usize = 16;
 
 impl Signs {
     fn of(values: &[f32]) -> Self {
         let (mut positive, mut negative, mut negatives) = ([0.0; LANES], [0.0; LANES], [0; LANES]);
         let (whole, rest) = values.as_chunks();
-        // Zeros do not change the sums, and are not counted.
+        // The padding with zeros does not change the sums, and zeros do not count as negative.
         let mut last = [0.0; LANES];
         last[..rest.len()].copy_from_slice(rest);
         add(whole, &mut positive, &mut negative, &mut negatives);

@@ -1,16 +1,17 @@
-//! Positions of a few among many values, in ascending order, in few bits.
+//! A compact encoding of the positions of a few among many values, in ascending order.
 //!
-//! This is the code of Elias and Fano (Elias, "Efficient Storage and Retrieval by Content and Address of Static Files",
-//! Journal of the ACM 21/2, 1974). Each position is split in two. The low bits are stored one after the other; of the
-//! high parts, which ascend, only how often each occurs: for the i-th position, with high part h, bit h + i is 1. One
-//! in K random positions has an entropy of about log2 K + 1.44 bits; this code takes floor(log2 K) + 2 to 3 for any
-//! positions, so that the length follows from the header.
+//! This is the Elias–Fano code (Elias, "Efficient Storage and Retrieval by Content and Address of Static Files",
+//! Journal of the ACM 21/2, 1974). Each position is split into a low part and a high part. The low parts are stored in
+//! order. The high parts ascend, so only the number of occurrences of each is stored: for the i-th position, with high
+//! part h, bit h + i is 1. One in K random positions has an entropy of about log2 K + 1.44 bits. This code takes
+//! floor(log2 K) + 2 to 3 bits for any positions, so its length follows from the header.
 
 use crate::bits::{check_padding, packed_len};
 use crate::error::DecodeError;
 use crate::wire::Reader;
 
-/// The number of positions, their upper bound, and where each is split.
+/// The parameters of the encoding:
+/// the number of positions, their upper bound, and the number of low bits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     count: usize,
@@ -20,7 +21,8 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// A layout for `count` positions below `values`; `one_in` is about the distance between two positions.
+    /// Makes the layout for `count` positions below `values`.
+    /// `one_in` is about the distance between two positions.
     pub(crate) fn new(count: usize, values: usize, one_in: u16) -> Self {
         Self { count, values, low_bits: one_in.max(1).ilog2() }
     }
@@ -33,12 +35,12 @@ impl Layout {
         (self.count + (self.values.saturating_sub(1) >> self.low_bits)).div_ceil(8)
     }
 
-    /// The number of bytes of all positions.
+    /// Returns the number of bytes of all positions.
     pub(crate) fn len(self) -> usize {
         self.lows_len() + self.highs_len()
     }
 
-    /// Appends the positions, which are in ascending order.
+    /// Appends the positions to `code`. They must be in ascending order.
     pub(crate) fn write(self, positions: &[u32], code: &mut Vec<u8>) {
         let start = code.len();
         code.resize(start + self.len(), 0);
@@ -54,7 +56,7 @@ impl Layout {
         }
     }
 
-    /// Reads the positions, which must be the rest of a code.
+    /// Reads and checks the positions, which must fill the rest of the code.
     pub(crate) fn read<'a>(self, body: &mut Reader<'a>) -> Result<Positions<'a>, DecodeError> {
         let (lows, highs) = body.take_rest(self.len())?.split_at(self.lows_len());
         check_padding(lows, self.low_bits, self.count)?;
@@ -82,7 +84,7 @@ impl Layout {
     }
 }
 
-/// The positions of a code, checked: they ascend, and are below the number of values.
+/// The checked positions of a code. They ascend, and are below the number of values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Positions<'a> {
     lows: &'a [u8],
@@ -91,14 +93,14 @@ pub(crate) struct Positions<'a> {
 }
 
 impl<'a> Positions<'a> {
-    /// The positions in ascending order.
+    /// Returns the positions in ascending order.
     pub(crate) fn iter(self) -> impl Iterator<Item = usize> + 'a {
         let bits_of = |(at, byte): (usize, &u8)| {
             let byte = *byte;
             (0..8).filter(move |bit| byte >> bit & 1 == 1).map(move |bit| at * 8 + bit)
         };
         let highs = self.highs.iter().enumerate().flat_map(bits_of);
-        // The i-th 1 is i bits further than its high part says.
+        // The i-th 1 is i bits behind the place that its high part names.
         highs.enumerate().map(move |(at, bit)| (bit - at) << self.low_bits | self.low(at))
     }
 

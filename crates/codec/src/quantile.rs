@@ -1,5 +1,6 @@
-//! `quantile-B`: buckets of about as many values each, as SketchML has them (Jiang et al., "SketchML:
-//! Accelerating Distributed Machine Learning with Data Sketches", SIGMOD 2018).
+//! The codec `quantile-B`, whose buckets have about the same number of values, as in SketchML.
+//!
+//! Source: Jiang et al., "SketchML: Accelerating Distributed Machine Learning with Data Sketches", SIGMOD 2018.
 
 use multiversion::multiversion;
 use rand::SeedableRng;
@@ -18,23 +19,23 @@ use crate::wire::{Header, Reader};
 use crate::write::Write;
 
 pub(crate) const ID: u8 = 8;
-/// The fewest sampled values for each bucket:
-/// a bucket's part of all values is then about a quarter off.
+/// The minimum number of sampled values for each bucket.
+/// The error of a bucket's part of all values is then about a quarter.
 const SAMPLE_OF_BUCKET: usize = 16;
-/// A cut above all negative values, and below all others.
+/// A cut above all negative values and below all other values.
 const LARGEST_NEGATIVE: f32 = -f32::from_bits(1);
 
-/// Cuts the values into B buckets at quantiles, negative and positive values separately, and sends each
-/// value's bucket, which stands for the mean of its values.
+/// Divides the values into B buckets at quantiles, and sends the bucket of each value.
+/// Negative and positive values are divided separately. The mean of a bucket's values represents each of them.
 ///
-/// This is SketchML as far as it concerns dense gradients: its quantisation by quantile buckets, with buckets for each
-/// sign in proportion to its number of values. It leaves out how SketchML compresses sparse gradients: delta-binary
-/// encoding of the keys, which a dense gradient does not have, and the MinMaxSketch, which saves some of the indexes'
-/// bits where keys identify them; here each value has an index of log2 B bits. Quantiles come from a sample instead of
-/// a quantile sketch: this is as accurate and faster. A bucket stands for the mean of its values; in the paper for the
-/// middle between its ends, which is less accurate.
+/// This is the part of SketchML for dense gradients: quantisation by quantile buckets, with buckets for each sign in
+/// proportion to its number of values. It leaves out SketchML's compression of sparse gradients: the delta-binary
+/// encoding of keys, which a dense gradient does not have, and the MinMaxSketch, which saves some bits of the indexes
+/// if keys identify them. Here each value has an index of log2 B bits. Quantiles come from a sample instead of a
+/// quantile sketch, which is as accurate and faster. The mean of a bucket's values represents them. The paper uses the
+/// middle between the bucket's ends, which is less accurate.
 ///
-/// Zeros, which a sparse gradient does not have, do not influence the cuts, and go to the bucket around 0.
+/// Zeros, which a sparse gradient does not have, do not influence the cuts. They belong to the bucket around 0.
 #[derive(Debug, Clone)]
 pub struct Quantile {
     buckets: u16,
@@ -42,8 +43,8 @@ pub struct Quantile {
 }
 
 impl Quantile {
-    /// An encoder with at most `buckets` buckets, 2 to 256; other numbers are clamped, and rounded up to a
-    /// power of two. Its samples follow from `seed`.
+    /// Makes an encoder with at most `buckets` buckets, 2 to 256.
+    /// Other numbers are clamped, and rounded up to a power of two. The encoder's samples are derived from `seed`.
     pub fn new(buckets: u16, seed: u64) -> Self {
         let buckets = buckets.clamp(2, MOST_BUCKETS).next_power_of_two();
         Self { buckets, random: ChaCha8Rng::seed_from_u64(seed) }
@@ -77,8 +78,8 @@ impl Codec for Quantile {
     }
 }
 
-/// The largest value of each bucket but the last, ascending.
-/// Each bucket contains values of the sample, unless all of these are zeros.
+/// Returns the largest value of each bucket except the last, ascending.
+/// Each bucket contains values of the sample, unless all sampled values are zeros.
 fn cuts(mut sample: Vec<f32>, buckets: usize) -> Vec<f32> {
     sample.retain(|value| *value != 0.0);
     sample.sort_unstable_by(f32::total_cmp);
@@ -96,20 +97,21 @@ fn cuts(mut sample: Vec<f32>, buckets: usize) -> Vec<f32> {
     cuts
 }
 
-/// Cuts values in ascending order into parts of about the same length, none of them empty.
+/// Divides sorted values into non-empty parts of about equal length, and returns the ends of all parts
+/// except the last.
 fn quantiles(sorted: &[f32], parts: usize) -> Vec<f32> {
     let Some(last) = sorted.last() else { return Vec::new() };
     let end = |part: usize| sorted[(part * sorted.len()).div_ceil(parts) - 1];
     let mut ends: Vec<f32> = (1..parts).map(end).filter(|end| end < last).collect();
-    // A very frequent value would end several parts.
+    // A very frequent value can be the end of several parts.
     ends.dedup();
     ends
 }
 
-/// Cuts in a form in which a value's bucket is quickly found.
+/// Cuts, stored so that the search for a value's bucket is fast.
 #[derive(Debug)]
 struct Cuts {
-    /// The cuts, ascending, filled up with infinities.
+    /// The cuts in ascending order, padded with infinities.
     table: Table,
     count: usize,
 }
@@ -127,12 +129,12 @@ impl Cuts {
         self.count + 1
     }
 
-    /// Writes the bucket of each value: the number of cuts below it.
+    /// Writes the bucket of each value, which is the number of cuts below the value.
     fn find(&self, values: &[f32], buckets: &mut [u8]) {
         find(values, &self.table, width(self.buckets()), buckets);
     }
 
-    /// The least and the largest value that a bucket can hold.
+    /// Returns the smallest and the largest value that a bucket can hold.
     fn range(&self, bucket: usize) -> (f32, f32) {
         let least = bucket.checked_sub(1).map_or(f32::MIN, |before| self.table[before].next_up());
         (least, self.table[bucket].min(f32::MAX))
@@ -154,8 +156,8 @@ fn find(values: &[f32], table: &Table, steps: u32, buckets: &mut [u8]) {
     }
 }
 
-/// A binary search with a number of steps that the compiler knows: it has no branches, and compiles to
-/// vector instructions.
+/// Finds buckets by a binary search whose number of steps the compiler knows.
+/// So the search has no branches, and compiles to vector instructions.
 #[inline(always)]
 fn find_in<const STEPS: u32>(values: &[f32], table: &Table, buckets: &mut [u8]) {
     for (bucket, value) in buckets.iter_mut().zip(values) {
@@ -168,19 +170,20 @@ fn find_in<const STEPS: u32>(values: &[f32], table: &Table, buckets: &mut [u8]) 
     }
 }
 
-/// A sum of values and their number.
+/// A sum of values, and the number of values.
 type Sum = [f64; 2];
 
-/// The most parts of a gradient that are summed separately: few, as each has a table of sums.
+/// The maximum number of parts of a gradient that are summed separately.
+/// It is small, because each part has a table of sums.
 const MOST_PARTS: usize = 32;
-/// The number of sums of a bucket, to which values are added in turn, because an addition to a sum has
-/// to wait for the previous addition.
+/// The number of sums of a bucket.
+/// Values are added to them in turn, because an addition to a sum must wait for the previous addition to it.
 const ROWS: usize = 4;
 
-/// Writes the bucket of each value, and returns the buckets' means, ascending.
+/// Writes the bucket of each value, and returns the means of the buckets, ascending.
 fn means(gradient: &[f32], cuts: &Cuts, buckets: &mut [u8]) -> Vec<f32> {
-    // Neither the parts nor the order in which they are added depend on the number of cores: the same gradient always
-    // gives the same code.
+    // The parts and the order of their addition do not depend on the number of cores. So the same gradient always gives
+    // the same code.
     let part = gradient.len().div_ceil(MOST_PARTS).next_multiple_of(PIECE);
     let parts = gradient.par_chunks(part).zip(buckets.par_chunks_mut(part));
     let parts: Vec<Vec<Sum>> = parts.map(|(values, buckets)| add_up(values, cuts, buckets)).collect();
@@ -188,7 +191,7 @@ fn means(gradient: &[f32], cuts: &Cuts, buckets: &mut [u8]) -> Vec<f32> {
         let sums = parts.iter().flat_map(|sums| sums.iter().skip(bucket).step_by(cuts.buckets()));
         let [sum, count] = sums.fold(Sum::default(), |total, sum| [total[0] + sum[0], total[1] + sum[1]]);
         let (least, largest) = cuts.range(bucket);
-        // The sum was rounded: that must not move the mean into the next bucket, which might have the same mean.
+        // The rounding of the sum must not move the mean into the next bucket, which might then have an equal mean.
         ((sum / count.max(1.0)) as f32).clamp(least, largest)
     };
     (0..cuts.buckets()).map(mean).collect()

@@ -1,5 +1,7 @@
-//! `top-K`: the largest values only (Lin et al., "Deep Gradient Compression: Reducing the Communication
-//! Bandwidth for Distributed Training", ICLR 2018).
+//! The codec `top-K`, which sends only the largest values.
+//!
+//! Source: Lin et al., "Deep Gradient Compression: Reducing the Communication Bandwidth for Distributed Training", ICLR
+//! 2018.
 
 use rayon::prelude::*;
 
@@ -15,20 +17,20 @@ use crate::write::Write;
 pub(crate) const ID: u8 = 7;
 const VALUE_LEN: usize = 4;
 
-/// Sends one in K values, those of the largest magnitude, unchanged and with their positions;
-/// all others become 0.
+/// Sends one in K values unchanged, with their positions: the values of the largest magnitude.
+/// All other values become 0.
 ///
-/// With error feedback (`top-K-ef`) this is the paper's sparsification with accumulation of local gradients; it is
-/// useless without. It leaves out what the paper adds for accuracy, which is up to the training and not to a codec:
-/// momentum correction, momentum factor masking, clipping, and the warm-up that begins with a small K. The paper
-/// chooses by layer, with a threshold from a sample; here the choice is exact, among all values of the code.
+/// With error feedback (`top-K-ef`) this is the paper's sparsification with accumulation of local gradients. Without
+/// error feedback it is useless. The paper also has methods for accuracy that belong to the training and not to a
+/// codec: momentum correction, momentum factor masking, clipping, and a warm-up that begins with a small K. The paper
+/// chooses values by layer, with a threshold from a sample. Here the choice is exact, among all values of the code.
 #[derive(Debug, Clone, Copy)]
 pub struct TopK {
     one_in: u16,
 }
 
 impl TopK {
-    /// An encoder that sends one in `one_in` values, rounded up; `one_in` is at least 2.
+    /// Makes an encoder that sends one in `one_in` values, rounded up. `one_in` is at least 2.
     pub fn new(one_in: u16) -> Self {
         Self { one_in: one_in.max(LEAST_ONE_IN) }
     }
@@ -51,13 +53,13 @@ impl Codec for TopK {
     }
 }
 
-/// The number of values that are sent.
+/// Returns the number of values that are sent.
 fn sent(values: usize, one_in: u16) -> usize {
     values.div_ceil(one_in.into())
 }
 
-/// The positions of the `count` values of the largest magnitude, in ascending order.
-/// Among equal magnitudes the first ones are chosen.
+/// Returns the positions of the `count` values of the largest magnitude, in ascending order.
+/// Among equal magnitudes, the first positions are chosen.
 fn largest(gradient: &[f32], count: usize) -> Vec<u32> {
     let Some(last) = count.checked_sub(1) else { return Vec::new() };
     let mut positions = not_below(gradient, range_of_threshold(gradient, count));
@@ -74,25 +76,26 @@ fn largest(gradient: &[f32], count: usize) -> Vec<u32> {
     positions
 }
 
-/// A number that orders values by magnitude.
+/// Returns an integer that orders values by magnitude.
 fn magnitude(value: f32) -> u32 {
     value.abs().to_bits()
 }
 
-/// The bits of a magnitude that tell its range: the exponent, and the two highest bits of the mantissa,
-/// so that magnitudes in a range differ by a quarter at most.
+/// The number of bits of a magnitude that select its range:
+/// the exponent, and the two highest mantissa bits.
+/// So the magnitudes in a range differ by a quarter at most.
 const RANGE_BITS: u32 = 10;
 const RANGE_SHIFT: u32 = u32::BITS - 1 - RANGE_BITS;
 const RANGES: usize = 1 << RANGE_BITS;
 
 fn range(value: f32) -> usize {
-    // The mask shows the compiler that a table of all ranges needs no bounds check.
+    // Because of the remainder, the compiler knows that a table of all ranges needs no bounds check.
     (magnitude(value) >> RANGE_SHIFT) as usize % RANGES
 }
 
-/// The range of the least of the `count` largest magnitudes.
-/// It leaves few values to choose from, and takes one quick pass that runs on all cores; choosing among all values
-/// could not.
+/// Returns the range of the smallest of the `count` largest magnitudes.
+/// It leaves few values to choose from, and takes one quick pass on all cores. A choice among all values could not use
+/// all cores.
 fn range_of_threshold(gradient: &[f32], count: usize) -> usize {
     let none = || vec![0_usize; RANGES];
     let fill = |mut counts: Vec<usize>, values: &[f32]| {
@@ -112,7 +115,7 @@ fn range_of_threshold(gradient: &[f32], count: usize) -> usize {
     enough.unwrap_or_default()
 }
 
-/// The positions of all values in the range `least` or a higher range, in ascending order.
+/// Returns the positions of all values in the range `least` or a higher range, in ascending order.
 fn not_below(gradient: &[f32], least: usize) -> Vec<u32> {
     let of_piece = |(piece, values): (usize, &[f32])| {
         let positions = values.iter().zip((piece * PIECE) as u32..);
@@ -157,7 +160,7 @@ mod tests {
             let gradient = values.repeat(times);
             let count = 1 + count.index(gradient.len());
             let mut positions: Vec<u32> = (0..gradient.len() as u32).collect();
-            // A stable sort: equal magnitudes stay in order.
+            // The sort is stable, so equal magnitudes keep their order.
             positions.sort_by_key(|position| std::cmp::Reverse(magnitude(gradient[*position as usize])));
             positions.truncate(count);
             positions.sort_unstable();

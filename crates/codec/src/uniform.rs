@@ -1,4 +1,4 @@
-//! `uniform-K`: evenly spaced levels between the least and the largest value.
+//! The codec `uniform-K`, with evenly spaced levels between the smallest and the largest value.
 
 use rayon::prelude::*;
 
@@ -14,18 +14,18 @@ use crate::write::Write;
 
 pub(crate) const ID: u8 = 2;
 
-/// Divides the range of the values into 2^K cells of the same width; a value becomes
-/// the middle of its cell.
+/// Divides the range of the values into 2^K cells of equal width.
+/// A value becomes the middle of its cell.
 ///
-/// With the middles, no value is off by more than half a cell; with levels at the ends of the range, as in other
-/// definitions, the error would be larger by 2^K / (2^K − 1).
+/// With middles, the error of a value is at most half a cell. With levels at the ends of the range, as in other
+/// definitions, the error would be larger by the factor 2^K / (2^K − 1).
 #[derive(Debug, Clone, Copy)]
 pub struct Uniform {
     bits: u8,
 }
 
 impl Uniform {
-    /// An encoder with indexes of `bits` bits, clamped to 1 to 8.
+    /// Makes an encoder with indexes of `bits` bits, clamped to 1 to 8.
     pub fn new(bits: u8) -> Self {
         Self { bits: bits.clamp(1, MOST_BITS) }
     }
@@ -43,7 +43,7 @@ impl Codec for Uniform {
         let mut code = Header::start(ID, self.bits.into(), gradient, 8 + packed_len(gradient.len(), width))?;
         code.extend(low.to_le_bytes());
         code.extend(high.to_le_bytes());
-        // In f64 the width of a range of f32 cannot overflow, nor the inverse of the smallest width.
+        // In f64, neither the width of a range of f32 nor the inverse of the smallest width can overflow.
         let cells = f64::from(1_u32 << width);
         let per_unit = if high > low { cells / (f64::from(high) - f64::from(low)) } else { 0.0 };
         let last = ((1_u32 << width) - 1) as u8;
@@ -58,7 +58,7 @@ impl Codec for Uniform {
     }
 }
 
-/// Returns the least and the largest value; both are 0 if the gradient is empty.
+/// Returns the smallest and the largest value; both are 0 if the gradient is empty.
 fn range(gradient: &[f32]) -> (f32, f32) {
     let start = (f32::INFINITY, f32::NEG_INFINITY);
     let wider = |(low, high): (f32, f32), (l, h): (f32, f32)| (low.min(l), high.max(h));

@@ -29,18 +29,18 @@
 //! lowest b bits of each position, packed as indexes are. Then come ceil((c + floor((n − 1) / 2^b)) / 8) bytes, in which
 //! bit floor(p / 2^b) + i is 1 for each i, with p the position of that number, counted from 0, and all others are 0.
 //!
-//! A code has exactly the bytes that its fields announce, and all floats in it are finite. Every content has only one
-//! form: reserved bits are 0.
+//! A code has exactly the number of bytes that its fields announce, and all floats in it are finite. Reserved bits are
+//! 0, so each content has only one encoding.
 
 use crate::error::{DecodeError, EncodeError};
 
 /// The version of the format that this crate writes and reads.
 pub const VERSION: u8 = 1;
 
-/// Bytes of a code before its body.
+/// The number of bytes of a code before its body.
 pub const HEADER_LEN: usize = 8;
 
-/// A code's header, as in its bytes except for the version.
+/// The header of a code, without the version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) codec: u8,
@@ -49,7 +49,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Starts a code of `gradient` with its header, with room for `body` more bytes.
+    /// Starts a code of `gradient` with its header, and reserves memory for `body` more bytes.
     pub(crate) fn start(
         codec: u8,
         parameter: u16,
@@ -74,7 +74,7 @@ impl Header {
     }
 }
 
-/// Reads a code from its front, never beyond its end.
+/// Reads a code from the front, never beyond its end.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a> {
     code: &'a [u8],
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         Ok((Header::read(&mut reader)?, reader))
     }
 
-    /// The next `len` bytes.
+    /// Reads the next `len` bytes.
     pub(crate) fn take(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
         let needed = self.at.saturating_add(len);
         let too_short = DecodeError::TooShort { needed, got: self.code.len() };
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    /// All remaining bytes, of which there must be `len`.
+    /// Reads all remaining bytes. Their number must be `len`.
     pub(crate) fn take_rest(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
         let bytes = self.take(len)?;
         match self.code.len() - self.at {
@@ -123,12 +123,12 @@ impl<'a> Reader<'a> {
         self.array().map(i32::from_le_bytes)
     }
 
-    /// A float, which must be finite.
+    /// Reads a float, which must be finite.
     pub(crate) fn f32(&mut self, field: &'static str) -> Result<f32, DecodeError> {
         finite(field, f32::from_le_bytes(self.array()?))
     }
 
-    /// `count` floats, which must be finite.
+    /// Reads `count` floats, which must be finite.
     pub(crate) fn f32s(&mut self, field: &'static str, count: usize) -> Result<Vec<f32>, DecodeError> {
         let (floats, _) = self.take(count.saturating_mul(4))?.as_chunks();
         floats.iter().map(|bytes| finite(field, f32::from_le_bytes(*bytes))).collect()

@@ -1,5 +1,5 @@
-//! The bytes of the format: codes that are stored, or sent by another version of this
-//! program, stay readable.
+//! Tests of the bytes of the format.
+//! Codes that are stored, or that another version of this program sends, must stay readable.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -23,9 +23,9 @@ fn codes_are_these_bytes() {
             "010404000a000000 01000000 01000000 01000000 01000000 000080c0 000080bf 0000003f 00000041 e41b0a",
         ),
         ("casq-4-shared", "010504000a000000 0000663f 05000000 0004060f e41b0a"),
-        // The means of six positive values and of four negative ones.
+        // The code has the means of six positive and four negative values.
         ("one-bit", "010600000a000000 00004040 000020c0 c300"),
-        // The values at 0, 3, 4 and 7: with 1 low bit of each split off, bits 0, 2, 4 and 6.
+        // The values at positions 0, 3, 4 and 7. With 1 low bit each, bits 0, 2, 4 and 6 of the high parts are set.
         ("top-3", "010703000a000000 000080c0 00000041 00000041 000080c0 0a 55"),
         ("quantile-4", "010804000a000000 000080c0 000080bf 0000003f 00000041 e41b0a"),
     ];
@@ -37,7 +37,7 @@ fn codes_are_these_bytes() {
 
 #[test]
 fn largest_values_find_their_places() {
-    // One in 10 of 40 values: 4, with 3 low bits each, 7, 0, 1 and 7; high parts 0, 1, 1 and 4.
+    // One in 10 of 40 values are 4 values. Their 3 low bits are 7, 0, 1 and 7; their high parts are 0, 1, 1 and 4.
     let lows: u16 = 0b111_001_000_111;
     let highs: u16 = 1 | 1 << (1 + 1) | 1 << (1 + 2) | 1 << (4 + 3);
     let mut code = hex::decode("01070a0028000000").unwrap();
@@ -53,10 +53,10 @@ fn largest_values_find_their_places() {
 
 #[test]
 fn values_find_their_buckets_by_the_hash_of_their_position() {
-    // One cluster of four buckets, which stand for 0, 1, 2 and 3.
+    // One cluster has four buckets with the means 0, 1, 2 and 3.
     let mut code = hex::decode("0104010008000000".to_owned() + "04000000").unwrap();
     (0..4).for_each(|mean| code.extend((mean as f32).to_le_bytes()));
-    // The first multiples of 2^32 / 1.618…, in quarters of 2^32.
+    // The buckets follow from the first multiples of 2^32 / 1.618…, in quarters of 2^32.
     assert_eq!(decode(&code, 8).unwrap(), [0.0, 2.0, 0.0, 3.0, 1.0, 0.0, 2.0, 1.0]);
 }
 

@@ -1,4 +1,5 @@
-//! Codes come from a network: whatever arrives is decoded or refused, and never trusted.
+//! Tests of malformed codes.
+//! Codes come from a network, so any bytes must be decoded or rejected, and none trusted.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -9,13 +10,14 @@ use support::{ALL, encode, gradients, long_tailed};
 use tributary_codec::wire::{HEADER_LEN, VERSION};
 use tributary_codec::{DecodeError, decode};
 
-/// The format's numbers of codecs.
+/// The numbers of codecs in the format.
 const CASQ: u8 = 4;
 const SHARED: u8 = 5;
 const TOP: u8 = 7;
 const QUANTILE: u8 = 8;
-/// Bytes of memory that reading a short code may take, whatever it claims: for its few fields,
-/// and an error's text.
+/// The maximum number of bytes that the decoding of a short code may allocate, for its few fields and
+/// an error's text.
+/// It must not depend on the sizes that the code announces.
 const LITTLE: u64 = 1 << 14;
 
 proptest! {
@@ -68,26 +70,26 @@ proptest! {
     }
 }
 
-/// Codecs with clusters, and numbers of clusters that leave some indexes undefined.
+/// Generates codecs with clusters, and numbers of clusters that leave some indexes undefined.
 fn clusters() -> impl Strategy<Value = (u8, u8)> {
     let casq = [3, 5, 6, 7].map(|clusters| (CASQ, clusters));
     let quantile = [3, 5, 9, 100, 129].map(|buckets| (QUANTILE, buckets));
     prop::sample::select([&casq[..], &quantile, &[(SHARED, 3)]].concat())
 }
 
-/// The beginning of a code.
+/// Makes the header of a code.
 fn header(codec: u8, parameter: u16, values: u32) -> Vec<u8> {
     [&[VERSION, codec][..], &parameter.to_le_bytes(), &values.to_le_bytes()].concat()
 }
 
-/// A code in which cluster c stands for the value c, made from the description of the format.
+/// Makes a code in which cluster c has the value c, from the description of the format.
 fn code_of_clusters(codec: u8, clusters: u8, indexes: &[u8]) -> Vec<u8> {
     let mut code = header(codec, clusters.into(), indexes.len() as u32);
     if codec == SHARED {
         code.extend([&1.0_f32.to_le_bytes()[..], &0_i32.to_le_bytes()].concat());
         code.extend(0..clusters);
     } else {
-        // CASQ has one bucket for each.
+        // CASQ has one bucket for each cluster.
         (0..clusters).filter(|_| codec == CASQ).for_each(|_| code.extend(1_u32.to_le_bytes()));
         (0..clusters).for_each(|mean| code.extend(f32::from(mean).to_le_bytes()));
     }
@@ -109,7 +111,7 @@ proptest! {
         (codec, clusters) in clusters(), indexes in vec(any::<u8>(), 8..600), times in 1usize..40,
         at in any::<prop::sample::Index>(), undefined in any::<prop::sample::Index>(),
     ) {
-        // Up to several blocks and pieces.
+        // The code can have several blocks and pieces.
         let mut indexes = indexes.repeat(times);
         indexes.iter_mut().for_each(|index| *index %= clusters);
         let good = decode(&code_of_clusters(codec, clusters, &indexes), indexes.len()).unwrap();
@@ -128,20 +130,20 @@ proptest! {
         codec in 0u8..10, parameter in prop_oneof![0u16..10, any::<u16>()], values in 1_000_000u32..4_000_000,
         counts in vec(prop_oneof![0u32..3, any::<u32>()], 0..9), body in vec(any::<u8>(), 0..300),
     ) {
-        // The claims may fit what the server expects, too: the code itself has to have the bytes.
+        // The header may have the number of values that the server expects. Then the code itself must have the bytes.
         let mut code = header(codec, parameter, values);
         counts.iter().for_each(|count| code.extend(count.to_le_bytes()));
         code.extend(body);
         let (mut refused, expected) = (false, values as usize);
         let taken = allocation_counter::measure(|| refused = decode(&code, expected).is_err());
-        // A single cluster needs no indexes: a few bytes are a valid code of many values.
+        // A single cluster needs no indexes, so a few bytes are a valid code of many values.
         prop_assert!(!refused || taken.bytes_max < LITTLE, "{} bytes were taken", taken.bytes_max);
         let taken = allocation_counter::measure(|| refused = decode(&code, 1000).is_err());
         prop_assert!(refused && taken.bytes_max < LITTLE, "{} bytes were taken", taken.bytes_max);
     }
 }
 
-/// A code of `top-4` with these positions among 12 values.
+/// Makes a code of `top-4` with these positions among 12 values.
 fn code_of_places(places: [u32; 3]) -> Vec<u8> {
     let mut code = header(TOP, 4, 12);
     (0..3).for_each(|value| code.extend((value as f32).to_le_bytes()));
@@ -157,7 +159,7 @@ fn code_of_places(places: [u32; 3]) -> Vec<u8> {
 proptest! {
     #[test]
     fn positions_ascend_or_are_refused(places in prop::array::uniform3(0u32..24)) {
-        // As bits of the high part they are in order, whatever the low parts are.
+        // The bits of the high parts are always in order, for any low parts.
         let mut places = places;
         places.sort_by_key(|place| place >> 2);
         let good = places[0] < places[1] && places[1] < places[2] && places[2] < 12;
@@ -173,7 +175,7 @@ proptest! {
     }
 }
 
-/// The error text for a code of 8 values in which some bytes are changed.
+/// Returns the error text for a code of 8 values in which some bytes are changed.
 fn refusal(name: &str, at: usize, bytes: &[u8]) -> String {
     let mut code = encode(name, &[-4.0, -1.0, 0.5, 7.0, 7.0, 0.5, -1.0, -4.0]);
     code[at..at + bytes.len()].copy_from_slice(bytes);
@@ -218,7 +220,7 @@ fn an_error_says_what_is_wrong() {
     }
 }
 
-/// Decodes, and checks that this fails and takes hardly any memory.
+/// Decodes a code, and checks that this fails and allocates hardly any memory.
 fn refused_at_no_cost(code: &[u8], expected: usize) -> DecodeError {
     let mut decoded = Ok(Vec::new());
     let taken = allocation_counter::measure(|| decoded = decode(code, expected));
@@ -233,7 +235,7 @@ fn a_code_of_any_codec_that_claims_much_costs_nothing() {
         code[4..HEADER_LEN].fill(0xFF);
         let refused = refused_at_no_cost(&code, 1000);
         assert_eq!(refused, DecodeError::Values { expected: 1000, got: u32::MAX }, "{name}");
-        // A server of such a large model, and a code that was cut short.
+        // A server may have a model of this size, and receive a code that was cut short.
         let refused = refused_at_no_cost(&code, u32::MAX as usize);
         assert!(matches!(refused, DecodeError::TooShort { .. }), "{name}: {refused}");
     }

@@ -1,4 +1,4 @@
-//! Values that are decoded from encoded gradients.
+//! Tests of values that are decoded from encoded gradients.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -14,7 +14,7 @@ fn there_and_back(name: &str, gradient: &[f32]) -> Vec<f32> {
     decode(&encode(name, gradient), gradient.len()).unwrap()
 }
 
-/// The least and the largest of some values.
+/// Returns the smallest and the largest of the values.
 fn range(values: &[f32]) -> (f32, f32) {
     values.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), x| (low.min(*x), high.max(*x)))
 }
@@ -126,7 +126,7 @@ proptest! {
         let fed_back = kind.with_feedback();
         prop_assert_eq!(fed_back.to_string().parse(), Ok(fed_back));
         prop_assert_eq!(ErrorFeedback::new(kind.codec(seed)).kind(), fed_back);
-        // Other kinds have no residual.
+        // Only kinds with feedback have a residual.
         let owes = matches!(kind, Kind::Lossy { feedback: true, .. });
         prop_assert_eq!(kind.codec(seed).residual().is_some(), owes);
     }
@@ -139,7 +139,7 @@ proptest! {
     }
 }
 
-/// Every kind that has a name.
+/// Generates every kind that has a name.
 fn kinds() -> impl Strategy<Value = Kind> {
     let lossy = prop_oneof![
         Just(Lossy::F16),
@@ -181,7 +181,7 @@ fn clusters_serve_long_tails_better_than_even_levels() {
     assert!(of("casq-4") < of("casq-4-shared"));
     assert!(of("casq-8") < of("casq-4"));
     assert!(of("uniform-8") < of("uniform-2"));
-    // Codecs with as many bits as `casq-4`, or fewer: none loses the whole gradient.
+    // These codecs have at most as many bits as `casq-4`. None of them loses the whole gradient.
     for name in ["quantile-4", "one-bit", "top-100"] {
         assert!(of("casq-4") < of(name) && of(name) < 1.0, "{name}: {}", of(name));
     }
@@ -190,7 +190,7 @@ fn clusters_serve_long_tails_better_than_even_levels() {
 
 #[test]
 fn codes_are_as_long_as_is_said() {
-    // Rounded up, with a little for headers and tables.
+    // The sizes are rounded up, with a small margin for headers and tables.
     let bits = [("one-bit", 1.0), ("quantile-4", 2.0), ("quantile-16", 4.0), ("quantile-256", 8.0)];
     let sparse = [("top-100", 0.41), ("top-1000", 0.045), ("top-2", 18.0)];
     for len in [100_000, 1_000_000] {
@@ -319,14 +319,14 @@ fn an_unknown_name_is_answered_by_those_there_are() {
     let said = "zip".parse::<Kind>().unwrap_err().to_string();
     let (_, names) = said.split_once("choose ").unwrap();
     let words = names.split([' ', ',', ';']);
-    // Words with a number or a hyphen look like names, and must be names.
+    // A word with a number or a hyphen looks like a name, so it must be a name.
     let looks_like_one = |word: &str| word.contains(|letter: char| letter == '-' || letter.is_ascii_digit());
     let is_name = |word: &&str| looks_like_one(word) || word.parse::<Kind>().is_ok();
     let named: Vec<&str> = words.filter(is_name).collect();
     for name in &named {
         assert!(name.parse::<Kind>().is_ok(), "{name:?} in {said:?}");
     }
-    // All families of names, if not every number.
+    // The text must have all families of names, but not every number.
     let family = |name: &str| name.trim_end_matches(|letter: char| letter.is_ascii_digit()).to_owned();
     for name in ALL.into_iter().filter(|name| !name.ends_with("-ef")) {
         assert!(named.iter().any(|other| family(other) == family(name)), "{name} is not in {said:?}");

@@ -1,4 +1,4 @@
-//! Codes that can be summed without being decoded.
+//! Tests of codes that can be summed without decoding.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use support::long_tailed;
 use tributary_codec::{Codebook, Codec, EncodeError, Lanes, LanesError, Shared, Sketch, decode};
 
-/// Gradients of several workers: alike in distribution, but not the same.
+/// Makes gradients of several workers, with equal distributions but different values.
 fn workers(count: usize, len: usize) -> Vec<Vec<f32>> {
     let rotated = |worker: usize| {
         let mut gradient = long_tailed(len);
@@ -18,7 +18,7 @@ fn workers(count: usize, len: usize) -> Vec<Vec<f32>> {
     (0..count).map(rotated).collect()
 }
 
-/// Encoders that have agreed on the sum of their sketches, as a fabric sums them.
+/// Makes encoders that have agreed on the sum of their sketches. The sum is computed like in a fabric.
 fn agreed(gradients: &[Vec<f32>]) -> Vec<Shared> {
     let mut codecs: Vec<Shared> = (0..gradients.len() as u64).map(Shared::new).collect();
     let mut sum = vec![0; Sketch::LANES];

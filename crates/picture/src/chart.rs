@@ -8,24 +8,25 @@ use crate::{FAINT, INK, RULE, page, rectangle, text};
 const WIDTH: f64 = 860.0;
 const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 70.0;
-/// The right edge of the plot; the lines' names are to the right of it.
+/// The right edge of the plot. The names of the lines are to the right of it.
 const RIGHT: f64 = 620.0;
 const TOP: f64 = 80.0;
 const BOTTOM: f64 = 370.0;
 const LABEL_STEP: f64 = 15.0;
-/// The most ticks of a linear axis.
+/// The maximum number of ticks of a linear axis.
 const TICKS: f64 = 7.0;
 const BAR: f64 = 13.0;
 const BAR_STEP: f64 = 17.0;
-/// The most points of a line that has a dot at each point.
+/// The maximum number of points of a line that is drawn with a dot at each point.
 const MOST_DOTS: usize = 16;
 
-/// A chart that compares things: each has a line, or a bar at each place.
+/// A chart that compares series of values.
+/// A series is a line, or a set of bars with one bar at each place.
 #[derive(Debug, Clone)]
 pub struct Chart {
     /// The subject of the chart.
     pub title: String,
-    /// The circumstances, below the title.
+    /// The conditions of the measurement, shown below the title.
     pub subtitle: String,
     /// The horizontal axis.
     pub across: Axis,
@@ -37,29 +38,29 @@ pub struct Chart {
     pub bars: Vec<Bars>,
 }
 
-/// A line for one of the things that are compared.
+/// A line for one series.
 #[derive(Debug, Clone)]
 pub struct Line {
-    /// Its name, shown at its end.
+    /// The name of the series, shown at the end of the line.
     pub name: String,
-    /// Its colour.
+    /// The colour of the line.
     pub color: &'static str,
-    /// Its dash pattern in SVG's notation; "none" for a solid line.
+    /// The dash pattern of the line in SVG's notation; "none" for a solid line.
     pub dashes: &'static str,
-    /// Its points, from left to right.
+    /// The points of the line, from left to right.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Bars for one of the things that are compared: one at each place.
+/// The bars of one series: one bar at each place.
 #[derive(Debug, Clone)]
 pub struct Bars {
-    /// Its name, to the right of the chart.
+    /// The name of the series, shown to the right of the chart.
     pub name: String,
-    /// Its colour.
+    /// The colour of the bars.
     pub color: &'static str,
-    /// Its opacity, from 0, invisible, to 1.
+    /// The opacity of the bars, from 0 (invisible) to 1.
     pub opacity: f64,
-    /// Places, and the heights of the bars there.
+    /// The places of the bars, with their heights.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -77,7 +78,7 @@ enum Scale {
         least: f64,
         most: f64,
     },
-    /// Powers of ten, by their exponents.
+    /// A logarithmic scale. Its limits are exponents of ten.
     Decades {
         least: f64,
         most: f64,
@@ -85,9 +86,10 @@ enum Scale {
 }
 
 impl Axis {
-    /// A linear axis from one value to another, with ticks at round numbers.
+    /// Makes a linear axis from `least` to `most`, with ticks at round numbers.
+    /// `spoken` formats the values of ticks.
     pub fn even(name: impl Into<String>, least: f64, most: f64, spoken: impl Fn(f64) -> String) -> Self {
-        // A single value needs a span, too; any will do.
+        // If all values are equal, the axis still needs a span, which can be any number.
         let span = if most > least { most - least } else { 1.0 };
         let power = 10f64.powf((span / TICKS).log10().floor());
         let step = [1.0, 2.0, 5.0].map(|times| times * power).into_iter().find(|step| span <= TICKS * step);
@@ -101,7 +103,7 @@ impl Axis {
         }
     }
 
-    /// A logarithmic axis for values above 0; values below the least are drawn at the least.
+    /// Makes a logarithmic axis for values above 0. Values below `least` are drawn at `least`.
     pub fn decades(name: impl Into<String>, least: f64, most: f64, spoken: impl Fn(f64) -> String) -> Self {
         let least = least.max(f64::MIN_POSITIVE).log10().floor();
         let most = most.max(f64::MIN_POSITIVE).log10().ceil().max(least + 1.0);
@@ -113,23 +115,23 @@ impl Axis {
         }
     }
 
-    /// Places with names, side by side: their values are 0, 1, 2 …
+    /// Makes an axis of places with names, side by side. Their values are 0, 1, 2 …
     pub fn places(name: impl Into<String>, places: impl IntoIterator<Item = String>) -> Self {
         let ticks = numbered(places);
         let most = ticks.len().saturating_sub(1).max(1) as f64;
-        // A margin of 4 % on either side.
+        // There is a margin of 4 % on either side.
         let margin = 0.04 * most;
         Self { name: name.into(), scale: Scale::Even { least: -margin, most: most + margin }, ticks }
     }
 
-    /// Places with names and room for bars: their values are 0, 1, 2 …
+    /// Makes an axis of places with names and with room for bars. Their values are 0, 1, 2 …
     pub fn groups(name: impl Into<String>, places: impl IntoIterator<Item = String>) -> Self {
         let ticks = numbered(places);
         let most = ticks.len().max(1) as f64 - 0.5;
         Self { name: name.into(), scale: Scale::Even { least: -0.5, most }, ticks }
     }
 
-    /// The position on the axis, from 0 at one end to 1 at the other.
+    /// Returns the position of a value on the axis, from 0 at one end to 1 at the other.
     fn share(&self, value: f64) -> f64 {
         let share = match self.scale {
             Scale::Even { least, most } => (value - least) / (most - least),
@@ -147,7 +149,7 @@ impl Axis {
     }
 }
 
-/// Names for the values 0, 1, 2 …
+/// Assigns the values 0, 1, 2 … to names.
 fn numbered(places: impl IntoIterator<Item = String>) -> Vec<(f64, String)> {
     (0_u32..).map(f64::from).zip(places).collect()
 }
@@ -214,7 +216,7 @@ impl Chart {
             }
             labels.push((end, line));
         }
-        // Where lines end close to one another, their names are moved down, and up again at the bottom.
+        // If lines end close to one another, their names are moved down, and moved up again at the bottom of the chart.
         labels.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut places: Vec<f64> = labels.iter().map(|(end, _)| end + 4.0).collect();
         let mut free = TOP - LABEL_STEP;

@@ -1,4 +1,4 @@
-//! Files of pictures, and their formats.
+//! Picture files and their formats.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tributary_files::Readers;
 
 use crate::{PngError, page, png};
 
-/// The reasons why a picture cannot be drawn or written.
+/// An error of drawing or writing a picture.
 #[derive(Debug, Error)]
 pub enum PictureError {
     /// The picture's folder does not exist.
@@ -21,7 +21,7 @@ pub enum PictureError {
         /// The missing folder.
         folder: PathBuf,
     },
-    /// No PNG can be drawn on this machine.
+    /// This machine cannot draw a PNG.
     #[error("cannot write the picture to {file}: {error}", file = .file.display())]
     Png {
         /// The picture's file.
@@ -39,7 +39,7 @@ pub enum PictureError {
     },
 }
 
-/// A file for a picture, whose extension determines the format.
+/// The file of a picture. Its extension determines the format.
 #[derive(Debug, Clone)]
 pub struct PictureFile {
     path: PathBuf,
@@ -68,10 +68,11 @@ impl FromStr for PictureFile {
 }
 
 impl PictureFile {
-    /// Checks that the picture could be written, before long work.
+    /// Checks that the picture can be written. A program calls it before a long computation.
     ///
     /// # Errors
-    /// The picture's folder does not exist, or this machine cannot draw a PNG.
+    /// [`PictureError::NoFolder`] if the folder does not exist; [`PictureError::Png`] if this machine cannot draw a
+    /// PNG.
     pub fn check(&self) -> Result<(), PictureError> {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new("."));
@@ -87,7 +88,7 @@ impl PictureFile {
     /// Writes the picture.
     ///
     /// # Errors
-    /// The file cannot be written, or a PNG cannot be drawn on this machine.
+    /// [`PictureError::Write`] if the file cannot be written; [`PictureError::Png`] if this machine cannot draw a PNG.
     pub fn write(&self, picture: &Document) -> Result<(), PictureError> {
         let svg = format!("{picture}\n");
         let contents = match self.format {

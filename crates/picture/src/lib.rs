@@ -1,4 +1,4 @@
-//! Pictures of results: their common look, and how they become files.
+//! Pictures of results: their common style, and the files in which they are stored.
 
 mod chart;
 mod file;
@@ -12,24 +12,24 @@ pub use file::{PictureError, PictureFile};
 pub use png::{PngError, png};
 
 const FONT: &str = "Inter, 'Helvetica Neue', Helvetica, Arial, 'DejaVu Sans', sans-serif";
-/// Background.
+/// The colour of the background.
 pub const PAPER: &str = "#ffffff";
-/// Main text.
+/// The colour of main text.
 pub const INK: &str = "#1f2937";
-/// Explanatory text.
+/// The colour of explanatory text.
 pub const FAINT: &str = "#6b7280";
-/// Guide lines.
+/// The colour of guide lines.
 pub const RULE: &str = "#d1d5db";
-/// The subject of the picture.
+/// The colour of the picture's subject.
 pub const OURS: &str = "#0f766e";
-/// A variant of the subject.
+/// The colour of a variant of the subject.
 pub const OURS_LIGHT: &str = "#5eada6";
 /// The colour of the subject's baseline.
 pub const OTHERS: &str = "#9aa3b2";
-/// A variant of that.
+/// The colour of a variant of the baseline.
 pub const OTHERS_LIGHT: &str = "#c9ced8";
 
-/// An empty page, in pixels.
+/// Makes an empty page. The sizes are in pixels.
 pub fn page(width: f64, height: f64, font_size: u32) -> Document {
     Document::new()
         .set("viewBox", (0, 0, width, height))
@@ -40,18 +40,18 @@ pub fn page(width: f64, height: f64, font_size: u32) -> Document {
         .add(Rectangle::new().set("width", "100%").set("height", "100%").set("fill", PAPER))
 }
 
-/// Text that begins at a point on its baseline.
+/// Makes a text that begins at the given point on its baseline.
 pub fn text(x: f64, y: f64, content: impl Into<String>, color: &str) -> Text {
     Text::new(content).set("x", x).set("y", y).set("fill", color)
 }
 
-/// A rectangle by its upper left corner.
+/// Makes a rectangle. `x` and `y` are its upper left corner.
 pub fn rectangle(x: f64, y: f64, width: f64, height: f64, color: &str) -> Rectangle {
     let shape = Rectangle::new().set("x", round(x)).set("y", round(y));
     shape.set("width", round(width)).set("height", round(height)).set("fill", color)
 }
 
-/// A line down from a point.
+/// Makes a vertical line at `x`, between the heights `from` and `to`.
 pub fn vertical(x: f64, from: f64, to: f64, color: &str) -> element::Line {
     let x = round(x);
     element::Line::new()
@@ -62,7 +62,7 @@ pub fn vertical(x: f64, from: f64, to: f64, color: &str) -> element::Line {
         .set("stroke", color)
 }
 
-/// Rounds to hundredths of a pixel, which is finer than can be seen and keeps the file small.
+/// Rounds to hundredths of a pixel. Finer differences are invisible, and the file stays small.
 fn round(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }

@@ -4,14 +4,14 @@ use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree};
 use thiserror::Error;
 
-/// Pixels of the PNG for each unit of the picture: sharp on dense screens.
+/// The number of PNG pixels for each unit of the picture. With two, the PNG is sharp on dense screens.
 const SCALE: f32 = 2.0;
-/// The greatest width of a PNG in pixels: viewers refuse much larger pictures.
+/// The maximum width of a PNG in pixels. Viewers reject much larger pictures.
 const WIDEST: f32 = 8192.0;
-/// The fallback font of all pictures' text.
+/// The fallback font for the text of all pictures.
 const FAMILY: &str = "DejaVu Sans";
 
-/// The reasons why a PNG cannot be drawn.
+/// An error of drawing a PNG.
 #[derive(Debug, Error)]
 pub enum PngError {
     /// This machine has no fonts, so the picture would have no text.
@@ -22,7 +22,7 @@ pub enum PngError {
     /// The SVG is invalid.
     #[error("cannot draw the picture: {0}")]
     Svg(resvg::usvg::Error),
-    /// The machine lacks the memory for a picture of this size.
+    /// The picture is too large to draw, or its size is 0.
     #[error("a picture of {0} by {1} pixels cannot be drawn")]
     Size(u32, u32),
     /// The picture cannot be written as PNG.
@@ -30,16 +30,16 @@ pub enum PngError {
     Png(String),
 }
 
-/// Makes a PNG of an SVG, with the fonts that this machine has.
+/// Converts an SVG to PNG, with the fonts of this machine.
 ///
 /// # Errors
-/// [`PngError`].
+/// [`PngError`] if the machine has no fonts, or if the SVG is invalid or too large.
 pub fn png(svg: &str) -> Result<Vec<u8>, PngError> {
     let mut options = Options::default();
     options.fontdb_mut().load_system_fonts();
     let any = options.fontdb.faces().next().map(|face| face.families.first().map(|(name, _)| name.clone()));
     let any = any.flatten().ok_or(PngError::NoFonts)?;
-    // The font behind the generic name is a setting of desktops, which a server may lack.
+    // The generic font name refers to a setting of desktops, which a server may lack.
     let known = options.fontdb.faces().any(|face| face.families.iter().any(|(name, _)| name == FAMILY));
     options.fontdb_mut().set_sans_serif_family(if known { FAMILY.to_owned() } else { any });
     let tree = Tree::from_str(svg, &options).map_err(PngError::Svg)?;

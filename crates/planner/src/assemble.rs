@@ -1,4 +1,4 @@
-//! Assembles a plan from a tree and its hop stacks: every port and table entry follows from these.
+//! Assembles a plan from a tree and its hop stacks, from which every port and table entry follows.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(crate) struct Parts {
 }
 
 impl Plan {
-    /// Writes down everything that the controller and the members need.
+    /// Collects everything that the controller and the members need.
     pub(crate) fn assemble(fabric: &Fabric<'_>, job: &JobRequest, parts: Parts) -> Self {
         let Parts { tree, stacks, downlink, traffic, comparison, notes } = parts;
         let server_entry = stacks.first().and_then(|stack| stack.last());
@@ -65,27 +65,28 @@ fn route(fabric: &Fabric<'_>, tree: &Tree, worker: Member, up: Vec<Hop>) -> Work
     WorkerRoute { key: host, name: fabric.name(host), rank, path: tree.path(host), up, down }
 }
 
-/// The packets of the workers at one switch.
+/// The hop entries for one switch, and the workers whose packets pass it.
 #[derive(Default)]
 struct Usage {
-    /// The hop entries for the switch: whether it aggregates, and how many children it waits for.
+    /// The `aggregate` flag of the hop entries for the switch; `fan_in` is the number of children for which
+    /// it waits.
     aggregate: bool,
     fan_in: u8,
-    /// For each port by which gradients come in, the workers that they come from.
+    /// For each port at which gradients arrive, the workers that send them.
     workers: BTreeMap<u16, BTreeMap<NodeKey, Below>>,
 }
 
-/// Workers whose gradients come in by one port.
+/// Workers whose gradients arrive at one port.
 #[derive(Clone, Copy)]
 struct Below {
-    /// The children that they are, or are part of: bit n for child n.
+    /// The children that contain these workers, as a bit mask: bit n for child n.
     children: u64,
-    /// Their rank, if there is only one worker.
+    /// The rank of the worker, if there is only one.
     rank: Option<u16>,
 }
 
 impl Below {
-    /// Several workers together; `None` if there are none.
+    /// Combines workers; `None` without workers.
     fn all<'a>(workers: impl Iterator<Item = &'a Self>) -> Option<Self> {
         workers.copied().reduce(|one, other| Self { children: one.children | other.children, rank: None })
     }
@@ -155,14 +156,16 @@ impl Usage {
         Some(role)
     }
 
-    /// Returns the packets that a port admits: GRADIENT from below, and only what is sent through it;
-    /// RESULT from above, for any child. One port is both if the server's host is a worker.
+    /// Returns the admission entry of a port.
+    /// From below it admits GRADIENT, but only of workers that send through the port. From above it admits RESULT, for
+    /// any child. If the server's host is a worker, one port does both.
     fn admission(&self, port: u16, up: u16) -> Admission {
         let below = self.workers.get(&port).and_then(|workers| Below::all(workers.values()));
         self.admitted(port, None, below, port == up)
     }
 
-    /// The same for each sender: a worker only as the child that it is, and RESULT only from the server.
+    /// Returns the admission entries of a port that several hosts share: one for each sender.
+    /// A worker may send only as its own child, and only the server may send RESULT.
     fn admission_by_sender(
         &self,
         fabric: &Fabric<'_>,
@@ -182,8 +185,8 @@ impl Usage {
         senders.into_iter().map(admitted).collect()
     }
 
-    /// Makes an admission entry. `below` names the workers whose gradients may enter by the port; `None`
-    /// admits none.
+    /// Makes an admission entry.
+    /// `below` names the workers whose gradients the switch admits at this port; `None` admits none.
     fn admitted(
         &self,
         ingress_port: u16,

@@ -5,24 +5,24 @@ use tributary_topology::{Forwarding, Topology};
 use crate::fabric::{FabricState, forwards_along, seconds};
 use crate::plan::{Plan, WorkerRoute};
 
-/// The largest share of the old tree's time that a clearly better tree takes.
+/// A tree is clearly better if it takes at most this fraction of the old tree's time.
 const CLEARLY_BETTER: f64 = 0.8;
 
 /// Returns true if a job should move from plan `old` to plan `new` of the same job.
 ///
 /// The loads of `state` include the job's own traffic. The rules, in this order:
 ///
-/// 1. A plan that uses something dead is never better, and any other plan is better than it.
-/// 2. A plan with more workers is better, whatever its time.
+/// 1. A plan that uses a dead node or link is never better, and any other plan is better than it.
+/// 2. A plan with more workers is better, independent of its time.
 /// 3. A plan is better if it takes at most 80 % of the old plan's time:
 ///
 /// ```text
 /// T(new) ≤ 0.8 T(old)     T(p) = max over link directions d of p:  8 b_p(d) / max(rate(d) − other(d), rate(d) / 100)
 /// ```
 ///
-/// b_p(d) is the number of bytes that one all-reduce by p puts on d. other(d) is the load of d less the job's own load
-/// there on its old tree ([`FabricState::without`]). The 20 % are hysteresis: a change is a pause for the job, and a
-/// plan that is hardly better now may be worse in a minute.
+/// b_p(d) is the number of bytes that one all-reduce by p puts on d. other(d) is the load of d minus the job's own load
+/// there on its old tree ([`FabricState::without`]). The 20 % are hysteresis, because a change is a pause for the job,
+/// and a plan that is hardly better now may be worse in a minute.
 pub fn is_better(new: &Plan, old: &Plan, state: &FabricState) -> bool {
     if new.is_hit(state) || old.is_hit(state) {
         return !new.is_hit(state);
@@ -34,7 +34,7 @@ pub fn is_better(new: &Plan, old: &Plan, state: &FabricState) -> bool {
     time(new, &others) <= CLEARLY_BETTER * time(old, &others)
 }
 
-/// Returns the time that the plan's busiest link takes, in seconds.
+/// Returns the time for which the plan's busiest link is busy, in seconds.
 fn time(plan: &Plan, others: &FabricState) -> f64 {
     let links = plan.traffic.links.iter();
     links.map(|link| seconds(link.bytes, link.rate, others.load(link.direction))).fold(0.0, f64::max)
@@ -53,7 +53,7 @@ impl Plan {
             })
     }
 
-    /// Returns true if something that the job uses is dead, or does not carry its packets.
+    /// Returns true if a node or link that the job uses is dead, or if a link loses its packets.
     fn is_hit(&self, state: &FabricState) -> bool {
         let workers = self.workers.iter().map(|worker| worker.key);
         let switches = self.switches.iter().map(|switch| switch.key);

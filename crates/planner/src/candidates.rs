@@ -3,21 +3,21 @@
 //! A tree that merges gradients early is a Steiner tree, and finding the best one is NP-hard; so several heuristics
 //! propose trees, and `search` counts the bytes of each:
 //!
-//! 1. the tree that ordinary frames take, which plain switches can serve, too;
-//! 2. workers joined one by one to the existing tree, the nearest first (Takahashi and Matsuyama, 1980);
-//! 3. the same without links that are slower than the slowest link that the best tree needs (`widest`);
-//! 4. for each of some switches, the shortest ways from all workers to it and from it to the server, as if all
+//! 1. the tree that ordinary frames take, which also suits plain switches;
+//! 2. a tree that grows by one worker at a time, the nearest first (Takahashi and Matsuyama, 1980);
+//! 3. a tree that grows like in 2, but only over links that are fast enough for the best tree (`widest`);
+//! 4. for each of some switches, the shortest paths from all workers to it and from it to the server, as if all
 //!    gradients met there.
 //!
-//! If none of these works, because plain switches do not forward along short ways, workers are joined one by one by
-//! ways that such switches take (`plain`).
+//! If none of these works, because plain switches do not forward along short paths, workers are joined one by one along
+//! paths that plain switches take (`plain`).
 //!
-//! Lengths are the time that a byte takes, so loaded links are long. If some switches have no slots for the job, 2 to
-//! 4 also propose trees that avoid them.
+//! The length of a link is the time that a byte takes, so loaded links are long. If some switches have no slots for the
+//! job, heuristics 2 to 4 also propose trees that avoid these switches.
 //!
-//! In a small fabric the gradients may meet at any switch. In a large one most switches are far from where they would
-//! meet, or no better than another, so only those nearest to all members are tried. `search` goes on to more of them
-//! until it has found a tree that is about as fast as any can be.
+//! In a small fabric, every switch is tried as the meeting point of the gradients. In a large fabric, most switches are
+//! far from the members, or not better than others, so only the switches nearest to all members are tried. `search`
+//! tries more of them until it has found a tree that is about as fast as any tree can be.
 
 use std::iter::once_with;
 use std::ops::Range;
@@ -31,18 +31,19 @@ use crate::request::{Aggregation, JobRequest};
 use crate::tree::Tree;
 use crate::widest::Pace;
 
-/// Numbers of switches that are tried as meeting points. The second number is tried only if the first
-/// gives no tree that is about as fast as any tree can be. Each switch costs a search of the whole fabric.
+/// The numbers of switches that are tried as meeting points.
+/// The second number is tried only if the first gives no tree that is about as fast as any tree can be. Each switch
+/// costs a search of the whole fabric.
 pub(crate) const MEETING_POINTS: [usize; 2] = [32, 128];
-/// Number of the workers' switches that are used to measure how near a switch is to all of them.
+/// The number of the workers' switches from which the distance to a meeting point is measured.
 const SAMPLE: usize = 16;
 
 /// The edges of a fabric, for jobs with one window.
 pub(crate) struct Terrain<'a> {
     pub(crate) fabric: &'a Fabric<'a>,
     pub(crate) edges: Edges,
-    /// The same with the cost of a detour at switches that have no slots for the job;
-    /// `None` if all have slots.
+    /// The edges with a higher cost at switches that have no slots for the job; `None` if all switches have
+    /// slots.
     around: Option<Edges>,
     pace: Pace<'a>,
     window: u32,
@@ -54,7 +55,7 @@ impl<'a> Terrain<'a> {
         Self::with(fabric, job, MEETING_POINTS)
     }
 
-    /// The same with other numbers of meeting points.
+    /// Makes the terrain for these numbers of meeting points.
     pub(crate) fn with(fabric: &'a Fabric<'a>, job: &JobRequest, meeting_points: [usize; 2]) -> Self {
         let edges = Edges::of(fabric);
         let aggregates = job.aggregation != Aggregation::None;
@@ -62,13 +63,14 @@ impl<'a> Terrain<'a> {
         Self { fabric, edges, around, pace: Pace::new(fabric, job), window: job.window, meeting_points }
     }
 
-    /// The edges, with either cost, that trees are proposed on.
+    /// Returns the sets of edges on which trees are proposed:
+    /// with and without the higher cost of switches without slots.
     pub(crate) fn edge_sets(&self) -> impl Iterator<Item = &Edges> {
         std::iter::once(&self.edges).chain(&self.around)
     }
 
-    /// Proposes trees for the members of a job, in a fixed order and lazily; none if a worker
-    /// cannot reach the server.
+    /// Proposes trees for the members of a job, in a fixed order and lazily.
+    /// It proposes none if a worker cannot reach the server.
     pub(crate) fn candidates<'t>(&'t self, members: &'t Members<'t>) -> impl Iterator<Item = Tree> + 't {
         let none = || Links::none(self.fabric);
         let grown = self.edge_sets().map(move |edges| members.nearest_first(edges, &none(), |_| true));
@@ -82,13 +84,14 @@ impl<'a> Terrain<'a> {
         proposed.filter(|tree| tree.fits_plain_switches(self.fabric)).chain(self.meeting(members, 0..first))
     }
 
-    /// Proposes more trees, on which gradients meet at switches that are farther from the members.
+    /// Proposes more trees, on which gradients meet at switches farther from the members.
     pub(crate) fn more_candidates<'t>(&'t self, members: &'t Members<'t>) -> impl Iterator<Item = Tree> + 't {
         let [first, most] = self.meeting_points;
         self.meeting(members, first..most)
     }
 
-    /// Trees on which gradients meet at one switch. `places`: which switches are tried, ranked by distance.
+    /// Proposes trees on which gradients meet at one switch.
+    /// `places` selects the switches to try, in their ranking by distance.
     fn meeting<'t>(
         &'t self,
         members: &'t Members<'t>,
@@ -101,13 +104,14 @@ impl<'a> Terrain<'a> {
         met.filter(|tree| tree.fits_plain_switches(self.fabric))
     }
 
-    /// The least time that any tree can take, in seconds.
+    /// Returns a lower bound of the time of any tree, in seconds.
     pub(crate) fn least(&self, members: &Members<'_>) -> f64 {
         self.pace.least(&self.edges, members, |_| true)
     }
 
-    /// The links that are fast enough for the best tree: one set over all switches and, if some switches
-    /// have no slots, one over the others. A set is omitted if its links give no tree.
+    /// Returns sets of links that are fast enough for the best tree.
+    /// One set is over all switches. If some switches have no slots, another set is over the other switches. A set is
+    /// omitted if its links give no tree.
     fn fast_links(&self, members: &Members<'_>) -> Vec<Links> {
         let within = |may_pass: &dyn Fn(NodeKey) -> bool| {
             let least = self.pace.least(&self.edges, members, may_pass);
@@ -118,11 +122,11 @@ impl<'a> Terrain<'a> {
         within(&|_| true).into_iter().chain(round_full).collect()
     }
 
-    /// The switches at these `places` in the ranking of meeting points, in the topology's order.
+    /// Returns the switches at these `places` in the ranking of meeting points, in the topology's order.
     fn meeting_points(&self, members: &Members<'_>, places: Range<usize>) -> Vec<NodeKey> {
         let switches = self.fabric.topology.switches().map(|(switch, ..)| switch);
         let mut switches: Vec<_> = switches.filter(|&switch| self.fabric.is_live(switch)).collect();
-        // If all of them are tried anyway, no ranking is needed.
+        // If all switches are tried anyway, no ranking is needed.
         if switches.len() > self.meeting_points[0] {
             let from = members.sample(SAMPLE).chain([members.top()]);
             let distances: Vec<Distances> =

@@ -1,4 +1,4 @@
-//! The rules that a plan must keep, checked on the result whatever made it.
+//! Checks the rules that a plan must keep, independent of the code that made the plan.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,8 +7,8 @@ use tributary_wire::{Downlink, Hop, NodeId};
 
 use crate::plan::Plan;
 
-/// Checks the plan against sections 3 and 4 of `docs/specification.md`; an error names the
-/// broken rule and the place.
+/// Checks the plan against sections 3 and 4 of `docs/specification.md`.
+/// An error names the broken rule and the place.
 pub(crate) fn rules(plan: &Plan) -> Result<(), String> {
     let mut nodes: BTreeMap<NodeId, Node<'_>> = BTreeMap::new();
     for worker in &plan.workers {
@@ -41,12 +41,12 @@ enum Stream {
     Sum(NodeId),
 }
 
-/// The values for one node on which all stacks must agree.
+/// The values of one node on which the hop stacks of all workers must agree.
 struct Node<'a> {
     first: &'a Hop,
-    /// The rest of the stack after the node.
+    /// The stack's entries after the node.
     behind: &'a [Hop],
-    /// Which stream each child is.
+    /// The stream of each child.
     children: BTreeMap<u8, Stream>,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Node<'a> {
         Self { first, behind, children: BTreeMap::new() }
     }
 
-    /// Takes another entry for the node into account; returns the stream that leaves it.
+    /// Checks another entry for the node, and returns the stream that leaves the node.
     fn pass(&mut self, hop: &Hop, behind: &[Hop], stream: Stream) -> Result<Stream, String> {
         let (first, node) = (self.first, hop.node);
         if first.fan_in != hop.fan_in {
@@ -81,7 +81,7 @@ impl<'a> Node<'a> {
         Ok(Stream::Sum(node))
     }
 
-    /// Checks that the node gets all the children that it waits for, and no others.
+    /// Checks that exactly the children for which the node waits arrive at it.
     fn is_complete(&self) -> Result<(), String> {
         let Hop { node, fan_in, aggregate, .. } = *self.first;
         let all = self.children.keys().copied().eq(0..fan_in);
@@ -93,7 +93,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Checks that a way visits each switch once, ends at the server and fits a packet.
+/// Checks that a path visits each switch once, ends at the server, and fits in a packet.
 fn depth(stack: &[Hop], plan: &Plan) -> Result<(), String> {
     let mut seen = HashSet::new();
     if let Some(twice) = stack.iter().find(|hop| !seen.insert(hop.node)) {
@@ -110,8 +110,8 @@ fn depth(stack: &[Hop], plan: &Plan) -> Result<(), String> {
     }
 }
 
-/// Checks that the way back visits the same switches in reverse order, and releases
-/// where the way up aggregates.
+/// Checks that the path down visits the same switches in reverse order.
+/// It must release the slots of exactly the switches that aggregate on the path up.
 fn reversed(up: &[Hop], down: &[Hop]) -> Result<(), String> {
     let role = |hop: &Hop| (hop.node, hop.aggregate);
     let switches = up.split_last().map_or(&[][..], |(_, switches)| switches);
@@ -127,7 +127,7 @@ mod tests {
     use crate::{FabricState, JobRequest, plan};
     use tributary_topology::Topology;
 
-    /// Four workers under two leaves under a root.
+    /// Makes a plan of four workers below two leaf switches below a root.
     fn good() -> Plan {
         let mut text = "name = 'four'\ndefaults = { rate = '1 Gbit/s' }\n".to_owned();
         text += "switch = [{ name = 's' }, { name = 'l0' }, { name = 'l1' }]\nhost = [\n";

@@ -1,4 +1,4 @@
-//! Chooses the hosts and the server that can continue over the live fabric, with the most workers.
+//! Chooses the server and the workers with which a job can continue over the live fabric.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -12,20 +12,21 @@ use crate::plain;
 use crate::request::{JobRequest, Member};
 use crate::search::{check_workers, is_plannable};
 
-/// A server, and the workers that choosing it costs.
+/// A server, and the workers that the job loses with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chosen {
     /// The server's host.
     pub server: NodeKey,
-    /// The workers that cannot be kept, by rank. A plan exists for all the others.
+    /// The workers that cannot continue, by rank. A plan exists for all other workers.
     pub left_out: Vec<Member>,
 }
 
-/// The hosts that can send slices of this width to `server` and get results back, over the live fabric.
+/// Returns the hosts that can send slices of this width to `server` and get results back, over the live
+/// fabric.
 ///
-/// A plain switch takes a host's frames only along the path that it forwards them. The result includes the server's own
-/// host if it could be a worker, too, which needs a switch that runs our program. The result is empty if `server` is
-/// not a host, or is dead. This does not check the length of hop stacks.
+/// A plain switch forwards a host's frames only along one path. The result includes the server's own host if it could
+/// also be a worker, which needs a switch that runs our program. The result is empty if `server` is not a host, or is
+/// dead. This function does not check the length of hop stacks.
 pub fn reachable(
     topology: &Topology,
     state: &FabricState,
@@ -38,15 +39,15 @@ pub fn reachable(
     hosts.filter(|&host| reach.has_way(host, server)).collect()
 }
 
-/// Chooses a job's server among `servers`: the one that keeps the most of the job's workers.
-/// On a tie, the present one (`job.server`) stays; then come hosts with the role of a server in the topology, then
-/// workers of the job by rank, then others in the topology's order.
+/// Chooses the job's server among `servers`: the server that keeps most of the job's workers.
+/// On a tie, the present server (`job.server`) wins. Then come hosts with the role of a server in the topology, then
+/// workers of the job by rank, then other hosts in the topology's order.
 ///
-/// `job.workers` are all that are to take part, dead or alive. The present server need not be among `servers`, or
-/// alive.
+/// `job.workers` are all workers that should take part, dead or alive. The present server need not be in `servers`, and
+/// need not be alive.
 ///
 /// # Errors
-/// [`PlanError::NoServer`] if no host of `servers` would keep any worker; others if the request makes no sense on
+/// [`PlanError::NoServer`] if no host of `servers` would keep any worker; other errors if the request is invalid on
 /// this topology.
 pub fn choose(
     topology: &Topology,
@@ -80,7 +81,7 @@ pub fn choose(
     Ok(Chosen { server, left_out })
 }
 
-/// The hosts among `servers`, in the order in which they win a tie.
+/// Returns the hosts among `servers`, in the order in which they win a tie.
 fn by_preference(topology: &Topology, job: &JobRequest, servers: &[NodeKey]) -> Vec<NodeKey> {
     let mut hosts: Vec<_> = servers
         .iter()
@@ -94,14 +95,14 @@ fn by_preference(topology: &Topology, job: &JobRequest, servers: &[NodeKey]) -> 
     hosts.into_iter().map(|(key, _)| key).collect()
 }
 
-/// Workers, taken greedily in the order of ranks, for which together there is a plan.
-/// Each alone reaches the server.
+/// Returns workers, added greedily in the order of ranks, for which together a plan exists.
+/// Each worker of `job` must reach the server alone.
 fn plannable(terrain: &Terrain<'_>, job: &JobRequest) -> Vec<Member> {
     if is_plannable(terrain, job) {
         return job.workers.clone();
     }
-    // Paths that work alone need not work together. One may be too long, plain switches may need two ports out of one
-    // switch, or more streams may remain than the server can distinguish.
+    // Paths that work alone need not work together. One of them may be too long, plain switches may need two ports of
+    // one switch, or more streams may remain than the server can distinguish.
     let mut kept = JobRequest { workers: Vec::new(), ..job.clone() };
     for &worker in &job.workers {
         kept.workers.push(worker);
@@ -112,12 +113,12 @@ fn plannable(terrain: &Terrain<'_>, job: &JobRequest) -> Vec<Member> {
     kept.workers
 }
 
-/// Which hosts reach each other over what is alive.
+/// The hosts that reach each other over live nodes and links.
 struct Reach<'a> {
     fabric: &'a Fabric<'a>,
     /// For each node, the number of its connected component.
     pieces: Vec<usize>,
-    /// The components with plain switches, where not every way is open to everyone.
+    /// The components with plain switches, in which not every path is open to every host.
     with_plain: BTreeSet<usize>,
 }
 
@@ -130,7 +131,7 @@ impl<'a> Reach<'a> {
         reach
     }
 
-    /// Gives the number to everything that is linked to the node, unless it has one already.
+    /// Assigns the number of `from` to all nodes of its component that have no number yet.
     fn spread(&mut self, from: NodeKey) {
         let mut queue = vec![from];
         while let Some(node) = queue.pop() {

@@ -1,4 +1,4 @@
-//! Compares a tree with all-reduces that need no programmable switch.
+//! Compares a tree with kinds of all-reduce that need no programmable switch.
 
 use std::collections::BTreeMap;
 
@@ -13,29 +13,29 @@ use crate::roles::Roles;
 use crate::traffic::{Cost, Frames, Traffic, Use};
 use crate::tree::Tree;
 
-/// Expected times of one all-reduce: how long its busiest link is busy, without
-/// start-up and round trips.
+/// Expected times of one all-reduce: the time for which its busiest link is busy.
+/// They do not include start-up times and round trips.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Time on this tree, in seconds.
+    /// The time on this tree, in seconds.
     pub tree_seconds: f64,
-    /// Time of a ring all-reduce, in seconds; 0 for a single worker.
+    /// The time of a ring all-reduce, in seconds; 0 for a single worker.
     ///
-    /// In a ring of N workers each sends 2 (N - 1) / N of the gradient to the next one. The ring is laid so that no
-    /// link direction is part of two of its steps, which is the best that a ring can do on links of one speed.
-    /// Headers are not counted, which favours the ring.
+    /// In a ring of N workers, each worker sends 2 (N - 1) / N of the gradient to the next worker. No link direction is
+    /// part of two steps of the ring, which is the best case on links of one speed. Headers are not counted, which
+    /// favours the ring.
     pub ring_seconds: f64,
-    /// Bytes on each link direction of that ring.
+    /// The number of bytes on each link direction of that ring.
     pub ring_bytes: u64,
-    /// Time with a parameter server without aggregation in the network, in seconds. Each gradient goes to
-    /// the server separately, and the server sends each worker its own copy of the result. The frames have this
-    /// project's format. Of the trees that the planner compared, this is the time on the best one.
+    /// The time with a parameter server and without aggregation in the network, in seconds.
+    /// Each gradient goes to the server separately, and the server sends each worker its own copy of the result. The
+    /// frames have this project's format. The time is for the best of the trees that the planner compared.
     pub parameter_server_seconds: f64,
-    /// Bytes on the busiest link direction of the parameter server.
+    /// The number of bytes on the busiest link direction with the parameter server.
     pub parameter_server_bytes: u64,
-    /// The ring's time over the tree's: above 1 the tree is faster. `None` for a single worker.
+    /// The ring's time divided by the tree's time: above 1, the tree is faster. `None` for a single worker.
     pub speedup_over_ring: Option<f64>,
-    /// The parameter server's time over the tree's: above 1 the tree is faster.
+    /// The parameter server's time divided by the tree's time: above 1, the tree is faster.
     pub speedup_over_parameter_server: f64,
 }
 
@@ -49,7 +49,7 @@ impl Comparison {
         Self::with(choice.cost.busiest, ring(fabric, job, choice), plain.busiest(fabric))
     }
 
-    /// Compares the tree's time with the bytes and times of the two others.
+    /// Compares the tree's time with the bytes and the times of the ring and the parameter server.
     pub(crate) fn with(
         tree_seconds: f64,
         (ring_bytes, ring_seconds): (u64, f64),
@@ -67,8 +67,9 @@ impl Comparison {
     }
 }
 
-/// The same job with a plain parameter server on a tree: nothing aggregates, and every worker gets its
-/// own result. It needs neither hop stacks nor slots, so their limits do not apply.
+/// The job with a plain parameter server on a tree.
+/// No switch aggregates, and each worker gets its own result.
+/// It needs neither hop stacks nor slots, so their limits do not apply.
 pub(crate) struct PlainServer {
     tree: Tree,
     roles: Roles,
@@ -78,7 +79,7 @@ pub(crate) struct PlainServer {
 
 impl PlainServer {
     pub(crate) fn on(tree: &Tree, fabric: &Fabric<'_>, job: &JobRequest) -> Self {
-        // What a worker on the server's own host sends it need not travel.
+        // The gradients of a worker on the server's own host need not travel.
         let tree = match tree.is_worker(tree.server) {
             true => tree.without_server_as_worker(),
             false => tree.clone(),
@@ -98,17 +99,18 @@ impl PlainServer {
         self.cost.is_less_than(&other.cost)
     }
 
-    /// The bytes on its busiest link, and how long that takes.
+    /// Returns the bytes on the busiest link, and the time for which it is busy, in seconds.
     fn busiest(&self, fabric: &Fabric<'_>) -> (u64, f64) {
         let traffic = Traffic::on(&self.used(), fabric);
         (traffic.busiest_link().map_or(0, |link| link.bytes), traffic.seconds)
     }
 }
 
-/// Bytes on every link direction of the ring, and how long the slowest of them takes.
+/// Returns the bytes on every link direction of the ring, and the time of the slowest of them, in
+/// seconds.
 ///
-/// The workers follow each other in the order of a walk around the job's tree. Such a walk passes every
-/// link once in each direction, so no two steps of the ring share one.
+/// The ring's order is the order of a walk around the job's tree. Such a walk passes every link once in each direction,
+/// so no two steps of the ring share a link direction.
 fn ring(fabric: &Fabric<'_>, job: &JobRequest, choice: &CostedTree) -> (u64, f64) {
     let order = walk(&choice.tree);
     let count = order.len() as u128;
@@ -128,7 +130,7 @@ fn ring(fabric: &Fabric<'_>, job: &JobRequest, choice: &CostedTree) -> (u64, f64
     (bytes, seconds.fold(0.0, f64::max))
 }
 
-/// The workers in the order in which a walk around the tree meets them.
+/// Returns the workers in the order in which a walk around the tree visits them.
 fn walk(tree: &Tree) -> Vec<NodeKey> {
     let below = |node| tree.children(node).iter().rev().map(|child| child.node);
     let mut order = Vec::new();
@@ -143,10 +145,10 @@ fn walk(tree: &Tree) -> Vec<NodeKey> {
     order
 }
 
-/// The link directions of the way from one worker to another on the tree.
+/// Returns the link directions of the path from one worker to another on the tree.
 fn directions(fabric: &Fabric<'_>, tree: &Tree, from: NodeKey, to: NodeKey) -> Vec<LinkDirection> {
     let [mut up, mut down] = [from, to].map(|worker| tree.way(worker));
-    // Above the node where the two ways meet, they are the same.
+    // Above the node where the two paths meet, they are equal.
     while up.last().is_some_and(|last| down.last() == Some(last)) {
         up.pop();
         down.pop();

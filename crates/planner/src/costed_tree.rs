@@ -1,4 +1,4 @@
-//! A tree with all that its cost depends on.
+//! A tree with the data from which its cost follows.
 
 use tributary_wire::Downlink;
 use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS};
@@ -22,7 +22,7 @@ impl CostedTree {
     pub(crate) fn on(tree: Tree, fabric: &Fabric<'_>, job: &JobRequest) -> Self {
         let roles = Roles::on(&tree, fabric, job);
         let plain = tree.branches().iter().any(|branch| fabric.is_plain(branch.switch));
-        // A plain switch knows no multicast groups of ours.
+        // A plain switch does not have our multicast groups.
         let downlink = if plain { Downlink::Unicast } else { job.downlink };
         let mut choice = Self { tree, roles, downlink, cost: Cost::default() };
         choice.cost = choice.used(job).cost(fabric);
@@ -35,7 +35,7 @@ impl CostedTree {
         Use { tree, roles, downlink: *downlink, frames: Frames::of(job) }
     }
 
-    /// Checks that hop stacks and entries can hold the tree.
+    /// Checks that the tree fits into hop stacks and hop entries.
     pub(crate) fn fits(&self, fabric: &Fabric<'_>, job: &JobRequest) -> Result<(), PlanError> {
         let is_long = |entries: usize| entries > usize::from(MAX_HOPS);
         if self.tree.leaves().iter().any(|leaf| is_long(self.roles.entries(leaf.above))) {

@@ -1,6 +1,7 @@
-//! The graph of the switches that a tree may pass: an edge for each direction of a link, with its cost.
+//! The graph of the switches that a tree may pass.
+//! It has an edge, with a cost, for each direction of a link.
 //!
-//! Hosts have one link, so no path leads through them, and the search can ignore them.
+//! A host has one link, so no path leads through it, and the search can ignore hosts.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,11 +10,12 @@ use tributary_topology::{LinkDirection, LinkKey, Neighbour, NodeKey};
 
 use crate::fabric::Fabric;
 
-/// Costs are integers, so that equal paths compare as equal: the picoseconds that a
-/// byte takes there and back.
+/// The number of picoseconds in a second.
+/// The cost of a link is the number of picoseconds that a byte takes there and back.
+/// Costs are integers, so that equal paths have equal costs.
 const PICOSECONDS: f64 = 1e12;
-/// Factor by which a link counts as longer if it leads to a switch without slots: streams that meet
-/// there go on side by side, over all links beyond it.
+/// The factor for the cost of a link to or from a switch without slots.
+/// Streams that meet at such a switch continue separately over all links behind it.
 const DETOUR: u64 = 8;
 
 /// An edge to a neighbour, and its cost.
@@ -29,14 +31,15 @@ impl Edge {
         Self { via, cost: ((seconds(0) + seconds(1)) * PICOSECONDS) as u64 + 1 }
     }
 
-    /// A host's step to its switch, if its link is alive.
+    /// Returns the edge from a host to its switch, if its link is alive.
     pub(crate) fn of_host(fabric: &Fabric<'_>, host: NodeKey) -> Option<Self> {
         let via = fabric.neighbours(host).iter().find(|via| may_use(fabric, host, via))?;
         Some(Self::new(fabric, *via))
     }
 }
 
-/// Returns true if a tree may use a link: next to a plain switch, only if ordinary frames take it.
+/// Returns true if a tree may use a link.
+/// Next to a plain switch, it may only use links that ordinary frames take.
 fn may_use(fabric: &Fabric<'_>, node: NodeKey, via: &Neighbour) -> bool {
     let ordinary = || fabric.forwarding().ports(node).iter().any(|port| port.link == via.link);
     !(fabric.is_plain(node) || fabric.is_plain(via.node)) || ordinary()
@@ -44,16 +47,16 @@ fn may_use(fabric: &Fabric<'_>, node: NodeKey, via: &Neighbour) -> bool {
 
 /// The edges between all live switches.
 pub(crate) struct Edges {
-    /// For each switch, the start of its edges in `all`; one entry more than there are switches.
+    /// For each switch, the start of its edges in `all`, and one more entry for the end.
     starts: Vec<usize>,
     /// The edges of each switch, by port.
     all: Vec<Edge>,
 }
 
 impl Edges {
-    /// All edges of the fabric.
+    /// Collects all edges of the fabric.
     pub(crate) fn of(fabric: &Fabric<'_>) -> Self {
-        // Keys of switches come before those of hosts.
+        // The keys of switches are lower than the keys of hosts.
         let count = fabric.topology.switches().map(|(key, ..)| key.index() + 1).max().unwrap_or(0);
         let (mut starts, mut all) = (vec![0], Vec::new());
         for switch in (0..count).map(NodeKey::new) {
@@ -65,8 +68,8 @@ impl Edges {
         Self { starts, all }
     }
 
-    /// The same for trees that avoid switches where a job with this window cannot aggregate, as far as
-    /// there is a way around them; `None` if it can aggregate everywhere.
+    /// Returns the edges with higher costs at switches where a job with this window cannot aggregate.
+    /// Trees on them avoid such switches if another path exists. `None` if the job can aggregate at every switch.
     pub(crate) fn around(&self, fabric: &Fabric<'_>, window: u32) -> Option<Self> {
         let lacks = |switch| !fabric.has_slots(switch, window);
         let mut changed = false;
@@ -82,26 +85,26 @@ impl Edges {
         changed.then(|| Self { starts: self.starts.clone(), all })
     }
 
-    /// One more than the highest index of a switch.
+    /// Returns the highest index of a switch plus one.
     pub(crate) fn switches(&self) -> usize {
         self.starts.len() - 1
     }
 
-    /// The edges from a switch to its neighbours, by port.
+    /// Returns the edges from a switch to its neighbours, by port.
     pub(crate) fn of_switch(&self, switch: NodeKey) -> &[Edge] {
         let ends = self.starts.get(switch.index()).zip(self.starts.get(switch.index() + 1));
         ends.and_then(|(&from, &to)| self.all.get(from..to)).unwrap_or(&[])
     }
 
-    /// Distances from one switch over the links that `may_take` allows.
+    /// Computes the distances from one switch over the links that `may_take` allows.
     pub(crate) fn distances(&self, from: NodeKey, may_take: impl Fn(LinkKey) -> bool) -> Distances {
         let mut far = Distances::new(self);
         self.spread(&mut far, [from], may_take, |_, _| ());
         far
     }
 
-    /// Updates distances after the switches in `from` have come to distance 0 (Dijkstra's algorithm), and
-    /// reports each switch that is nearer now.
+    /// Updates distances after the distance of the switches in `from` has become 0 (Dijkstra's algorithm).
+    /// It calls `nearer` for each switch whose distance has become shorter.
     pub(crate) fn spread(
         &self,
         far: &mut Distances,
@@ -129,8 +132,9 @@ impl Edges {
         }
     }
 
-    /// The step after which the remaining distance is least; on a tie the one with the lowest port, which
-    /// is the same for every path that passes here. Every link costs something, so paths come to an end.
+    /// Returns the step from a switch after which the remaining distance is least.
+    /// On a tie, the step with the lowest port wins, so all paths through the switch continue alike. Every link has a
+    /// positive cost, so paths end.
     pub(crate) fn step(
         &self,
         from: NodeKey,
@@ -144,7 +148,7 @@ impl Edges {
     }
 }
 
-/// The distance of each switch from where distances are measured.
+/// The distance of each switch from a set of start switches.
 pub(crate) struct Distances(Vec<u64>);
 
 impl Distances {
@@ -152,12 +156,12 @@ impl Distances {
         Self(vec![u64::MAX; edges.switches()])
     }
 
-    /// The distance; `u64::MAX` without a path.
+    /// Returns the distance of `switch`; `u64::MAX` without a path.
     pub(crate) fn to(&self, switch: NodeKey) -> u64 {
         self.0.get(switch.index()).copied().unwrap_or(u64::MAX)
     }
 
-    /// Takes a distance if it is shorter; returns whether it is.
+    /// Stores a distance if it is shorter than the known distance. Returns true if it is.
     fn shorten(&mut self, switch: NodeKey, distance: u64) -> bool {
         match self.0.get_mut(switch.index()) {
             Some(known) if distance < *known => {

@@ -1,10 +1,10 @@
-//! The reasons why a job has no plan.
+//! The errors of planning a job.
 
 use thiserror::Error;
 use tributary_wire::SliceWidth;
 use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, RANK_ALL};
 
-/// Why a job cannot be planned.
+/// An error that prevents a plan for a job.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PlanError {
     /// A member is not a node of this topology.
@@ -13,13 +13,13 @@ pub enum PlanError {
     /// A member is a switch.
     #[error("{0:?} is a switch: workers and the server are hosts")]
     NotAHost(String),
-    /// A job without workers.
+    /// The job has no workers.
     #[error("the job has no workers: name at least one host")]
     NoWorkers,
-    /// A rank that no worker can have.
+    /// The rank is reserved for "all workers".
     #[error("rank {0} stands for everyone: a worker's rank is {most} at most", most = RANK_ALL - 1)]
     BadRank(u16),
-    /// Ranks that repeat or are out of order.
+    /// A rank is repeated or out of order.
     #[error("rank {rank} comes after rank {before}: name the workers by rising rank, each rank once")]
     RanksNotRising {
         /// The rank that is not higher than its predecessor.
@@ -30,8 +30,8 @@ pub enum PlanError {
     /// A host has two ranks.
     #[error("{0:?} is in the job twice: a host has one rank")]
     DuplicateWorker(String),
-    /// The server's host is a worker, too, but its switch cannot send gradients back out of the
-    /// port that they came in by.
+    /// The server's host is also a worker, but its switch cannot send gradients back through the port at
+    /// which they arrive.
     #[error(
         "{server:?} cannot serve a job that it is a worker of: its switch {switch:?} does not run our program, \
          and sends nothing back by the port that it came in by; choose another server"
@@ -39,16 +39,16 @@ pub enum PlanError {
     WorkerServesBehindPlainSwitch {
         /// The host.
         server: String,
-        /// The switch that it is linked to.
+        /// The switch to which the host is linked.
         switch: String,
     },
-    /// A window that is not a power of two, so that a bit mask cannot compute `seq mod S`.
+    /// The window is not a power of two, so a bit mask cannot compute `seq mod S`.
     #[error("a window of {0} slices: use a power of two")]
     BadWindow(u32),
-    /// A gradient without values.
+    /// The gradient has no values.
     #[error("a gradient of 0 bytes: there is nothing to plan for")]
     EmptyGradient,
-    /// No way that is alive leads from the worker to the server.
+    /// No live path leads from the worker to the server.
     #[error("worker {worker:?} cannot reach the server {server:?}: a link or switch between them is down")]
     Unreachable {
         /// The worker.
@@ -56,7 +56,7 @@ pub enum PlanError {
         /// The server.
         server: String,
     },
-    /// Every way that is alive leads over a link that does not carry packets as long as the job's.
+    /// Every live path contains a link whose MTU is too small for the job's packets.
     #[error(
         "worker {worker:?} reaches the server {server:?} only over links that do not carry slices of {values} values, whose \
          packets have up to {needed} bytes: that between {first:?} and {second:?} has an mtu of {mtu}; repair what is down, or \
@@ -100,7 +100,7 @@ pub enum PlanError {
         /// The width of the job's slices.
         width: SliceWidth,
     },
-    /// No worker reaches a host that could serve.
+    /// No worker can reach a host that could be the server.
     #[error(
         "no worker of the job reaches a host that could serve it ({}): repair what is down, or start an agent or a \
          server on a host that a worker reaches",
@@ -110,7 +110,7 @@ pub enum PlanError {
         /// The names of the hosts that could serve.
         candidates: Vec<String>,
     },
-    /// The way is longer than a packet's hop stack.
+    /// The path is longer than the hop stack of a packet.
     #[error(
         "worker {worker:?} is {hops} hops from the server, and a packet carries {most} at most: choose a \
          server that is nearer",
@@ -119,7 +119,7 @@ pub enum PlanError {
     TooDeep {
         /// The worker.
         worker: String,
-        /// Entries that its stack would have, including the server's.
+        /// The number of entries that its stack would have, including the server's entry.
         hops: usize,
     },
     /// More streams arrive at the server than it can distinguish.
@@ -131,10 +131,10 @@ pub enum PlanError {
     TooManyChildren {
         /// The server.
         server: String,
-        /// Streams that would arrive.
+        /// The number of streams that would arrive.
         children: usize,
     },
-    /// The planner broke one of its own rules; nothing may act on its plan.
+    /// The planner broke one of its own rules. Its plan must not be used.
     #[error("the planner made a tree that breaks its rules, which is a defect of Tributary: {0}")]
     Internal(String),
 }

@@ -1,4 +1,5 @@
-//! The state of the fabric: the load of links, the free slots of switches, and what is dead.
+//! The state of the fabric:
+//! the load of links, the free slots of switches, and the dead nodes and links.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
@@ -7,8 +8,9 @@ use tributary_topology::{End, Forwarding, Link, LinkDirection, LinkKey, Neighbou
 use tributary_wire::SliceWidth;
 use tributary_wire::constants::MAX_CHILDREN;
 
-/// The share of its rate that a link is still expected to give when counters show it full: TCP shares
-/// it, and the counters lag.
+/// The minimum share of its rate that a link is expected to give a job, even if counters show that it
+/// is full.
+/// TCP shares the link, and the counters lag behind.
 const LEAST_RESIDUAL: f64 = 0.01;
 
 /// The known state of the running fabric.
@@ -16,27 +18,30 @@ const LEAST_RESIDUAL: f64 = 0.01;
 pub struct FabricState {
     /// The present load of each link direction, bit/s; 0 without an entry.
     pub load: HashMap<LinkDirection, u64>,
-    /// Number of slots that one more job can get on each switch, in one aligned block; 0 without an entry.
+    /// The number of slots that a further job can get on each switch, in one aligned block; 0 without an
+    /// entry.
     pub free_slots: HashMap<NodeKey, u32>,
-    /// The number of children that a switch can distinguish; `None`: as many as a hop entry can hold.
+    /// The number of children that a switch can distinguish; `None` for the maximum of a hop entry.
     pub children: Option<usize>,
     /// Nodes that are down.
     pub dead_nodes: HashSet<NodeKey>,
     /// Links that are down.
     pub dead_links: HashSet<LinkKey>,
-    /// Links that lose packets although their `mtu` allows them: slices of this width or wider are lost.
+    /// Links that lose packets although their `mtu` has room for them.
+    /// They lose slices of the given width or wider.
     pub short_of_mtu: HashMap<LinkKey, SliceWidth>,
     /// The present forwarding of ordinary frames, and so of the job's frames, by plain switches.
     ///
-    /// `None`: as in [`Topology::forwarding`], whatever is down.
+    /// `None` for the forwarding of the whole topology ([`Topology::forwarding`]), without regard to dead nodes and
+    /// links.
     pub forwarding: Option<Forwarding>,
 }
 
 impl FabricState {
-    /// The state that the topology file describes: its loads, every slot free, everything alive.
+    /// Returns the state that the topology file describes: its loads, every slot free, everything alive.
     ///
-    /// `slots`: how many slots a switch has at most, and has where the file gives no number (the size of the slot
-    /// registers in its P4Info).
+    /// `slots` is the maximum number of slots of a switch (the size of the slot registers in its P4Info). It is also
+    /// the number of slots of a switch for which the file gives no number.
     pub fn of(topology: &Topology, slots: u32) -> Self {
         let both = |(link, ends): (LinkKey, &Link)| {
             [0, 1].map(|sender| (LinkDirection { link, sender }, ends.load[sender]))
@@ -58,36 +63,37 @@ impl FabricState {
         fits(link, width) && !self.dead_links.contains(&key) && !self.loses(key, width)
     }
 
-    /// Returns true if a link that is up loses the packets of slices of this width,
-    /// whatever its `mtu` says.
+    /// Returns true if a link that is up loses the packets of slices of this width, independent of its
+    /// `mtu`.
     pub(crate) fn loses(&self, link: LinkKey, width: SliceWidth) -> bool {
         self.short_of_mtu.get(&link).is_some_and(|lost| width >= *lost)
     }
 
-    /// The present load of the link direction, bit/s.
+    /// Returns the present load of the link direction, bit/s.
     pub(crate) fn load(&self, direction: LinkDirection) -> u64 {
         self.load.get(&direction).copied().unwrap_or(0)
     }
 }
 
-/// Returns the time for which `bytes` keep a link direction busy whose `rate` already
-/// carries `load`, in seconds.
+/// Returns the time, in seconds, for which `bytes` keep a link direction busy.
+/// The direction has the rate `rate` and already carries `load`, both in bit/s.
 pub(crate) fn seconds(bytes: u64, rate: u64, load: u64) -> f64 {
     let rate = rate as f64;
     bytes as f64 * 8.0 / (rate - load as f64).max(rate * LEAST_RESIDUAL)
 }
 
-/// The topology in its present state, as the planner's parts query it.
+/// The topology in its present state, in a form that the planner can query quickly.
 ///
-/// They query every node and link many times, so the answers are kept in vectors, by index.
+/// The planner queries every node and link many times, so the answers are stored in vectors, by index.
 pub(crate) struct Fabric<'a> {
     pub(crate) topology: &'a Topology,
     state: &'a FabricState,
-    /// Computed when first needed: without plain switches that is rare.
+    /// The forwarding of plain switches.
+    /// It is computed at its first use, which is rare without plain switches.
     forwarding: OnceCell<Forwarding>,
     /// For each node, true if it is live.
     live: Vec<bool>,
-    /// For each node, what it can do as a switch; `None` for hosts.
+    /// For each node, its abilities as a switch; `None` for hosts.
     switches: Vec<Option<Ability>>,
     /// The load of each link, in both directions.
     loads: Vec<[u64; 2]>,
@@ -102,7 +108,8 @@ struct Ability {
 }
 
 impl<'a> Fabric<'a> {
-    /// Counts links as down if they do not carry packets with slices of `width`.
+    /// Makes the fabric for slices of `width`.
+    /// Links that do not carry packets of such slices count as down.
     pub(crate) fn new(topology: &'a Topology, state: &'a FabricState, width: SliceWidth) -> Self {
         let live: Vec<_> = topology.nodes().map(|(key, _)| !state.dead_nodes.contains(&key)).collect();
         let ability = |(key, node): (NodeKey, &Node)| {
@@ -125,18 +132,18 @@ impl<'a> Fabric<'a> {
         }
     }
 
-    /// The same for slices of another width.
+    /// Makes the fabric in the same state for slices of another width.
     pub(crate) fn of_width(&self, width: SliceWidth) -> Self {
         Self::new(self.topology, self.state, width)
     }
 
-    /// Returns true if a link loses the packets of slices of this width, though its
-    /// `mtu` has room for them.
+    /// Returns true if a link loses the packets of slices of this width, although its `mtu` has room for
+    /// them.
     pub(crate) fn loses(&self, link: LinkKey, width: SliceWidth) -> bool {
         self.state.loses(link, width)
     }
 
-    /// The forwarding of plain switches.
+    /// Returns the forwarding of plain switches.
     pub(crate) fn forwarding(&self) -> &Forwarding {
         match &self.state.forwarding {
             Some(forwarding) => forwarding,
@@ -184,8 +191,8 @@ impl<'a> Fabric<'a> {
         self.live.get(node.index()).copied().unwrap_or(false)
     }
 
-    /// The live neighbours of `node` over links that carry the packets, by port;
-    /// empty if it is dead itself.
+    /// Returns the live neighbours of `node` over links that carry the packets, by port; none if `node` is
+    /// dead.
     pub(crate) fn neighbours(&self, node: NodeKey) -> &[Neighbour] {
         self.links.of(node)
     }
@@ -208,7 +215,7 @@ pub(crate) fn fits(link: &Link, width: SliceWidth) -> bool {
 
 /// The live neighbours of every node, over links that carry the packets.
 struct Adjacency {
-    /// For each node, the start of its neighbours in `all`; one entry more than there are nodes.
+    /// For each node, the start of its neighbours in `all`, and one more entry for the end.
     starts: Vec<usize>,
     all: Vec<Neighbour>,
 }
@@ -232,7 +239,7 @@ impl Adjacency {
         for node in 0..live.len() {
             starts[node + 1] += starts[node];
         }
-        // There are many nodes with few ports each: sorting node by node is faster.
+        // There are many nodes with few ports each, so sorting node by node is faster.
         let mut next = starts.clone();
         let mut all: Vec<_> = views.iter().map(|(_, seen)| *seen).collect();
         for (node, seen) in views {
@@ -251,9 +258,9 @@ impl Adjacency {
     }
 }
 
-/// Returns true if a plain switch forwards frames between a worker and the server along the tree:
-/// between the link that the worker is behind and the one that the server is behind, in both directions. It never sends
-/// a frame out of the port that it came in by.
+/// Returns true if a plain switch forwards frames between a worker and the server along the tree.
+/// It must forward in both directions between `below`, the link towards the worker, and `up`, the link towards the
+/// server. A switch never sends a frame out of the port at which it arrived.
 pub(crate) fn forwards_along(
     forwarding: &Forwarding,
     plain: NodeKey,

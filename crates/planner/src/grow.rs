@@ -9,22 +9,23 @@ use crate::edges::{Distances, Edge, Edges};
 use crate::fabric::Fabric;
 use crate::tree::Tree;
 
-/// A job's members, as far as its trees depend on them.
+/// The members of a job, with the data that its trees depend on.
 pub(crate) struct Members<'a> {
     fabric: &'a Fabric<'a>,
     server: NodeKey,
     /// The step from the server to its switch.
     top: Neighbour,
     workers: Vec<NodeKey>,
-    /// The switches that workers are linked to, ordered by key: workers of one switch have the same way.
+    /// The switches to which workers are linked, ordered by key.
+    /// All workers of one switch have the same path.
     firsts: Vec<First>,
 }
 
-/// A switch that workers are linked to.
+/// A switch to which workers are linked.
 #[derive(Debug, Clone, Copy)]
 struct First {
     switch: NodeKey,
-    /// Its nearest worker, after the cost of that worker's link.
+    /// The worker whose link has the lowest cost, and that cost.
     nearest: (u64, NodeKey),
 }
 
@@ -36,7 +37,7 @@ impl Links {
         Self(vec![false; fabric.topology.graph().edge_count()])
     }
 
-    /// The given links, as far as the fabric has them.
+    /// Makes the set of the given links; links that the fabric does not have are ignored.
     pub(crate) fn of(fabric: &Fabric<'_>, links: impl IntoIterator<Item = LinkKey>) -> Self {
         let mut all = Self::none(fabric);
         links.into_iter().for_each(|link| all.add(link));
@@ -55,7 +56,7 @@ impl Links {
 }
 
 impl<'a> Members<'a> {
-    /// `None` if one of the members has no link that is alive.
+    /// Collects the members; `None` if one of them has no live link.
     pub(crate) fn new(fabric: &'a Fabric<'a>, workers: Vec<NodeKey>, server: NodeKey) -> Option<Self> {
         let top = Edge::of_host(fabric, server)?.via;
         let mut firsts: BTreeMap<NodeKey, (u64, NodeKey)> = BTreeMap::new();
@@ -68,18 +69,18 @@ impl<'a> Members<'a> {
         Some(Self { fabric, server, top, workers, firsts })
     }
 
-    /// The switch that the server is linked to.
+    /// Returns the switch to which the server is linked.
     pub(crate) fn top(&self) -> NodeKey {
         self.top.node
     }
 
-    /// At most `most` of the switches that workers are linked to, spread evenly over them.
+    /// Returns at most `most` of the switches to which workers are linked, spread evenly over them.
     pub(crate) fn sample(&self, most: usize) -> impl Iterator<Item = NodeKey> {
         let step = self.firsts.len().div_ceil(most).max(1);
         self.firsts.iter().step_by(step).map(|first| first.switch)
     }
 
-    /// The tree that ordinary frames take.
+    /// Returns the tree that ordinary frames take.
     pub(crate) fn ordinary(&self, edges: &Edges) -> Option<Tree> {
         let forwarding = self.fabric.forwarding();
         let is_known =
@@ -94,7 +95,7 @@ impl<'a> Members<'a> {
         self.along(edges, &links)
     }
 
-    /// The switches that workers are linked to.
+    /// Returns the switches to which workers are linked.
     pub(crate) fn firsts(&self) -> impl Iterator<Item = NodeKey> {
         self.firsts.iter().map(|first| first.switch)
     }
@@ -104,15 +105,16 @@ impl<'a> Members<'a> {
         switch == self.top.node || self.firsts.binary_search_by_key(&switch, |first| first.switch).is_ok()
     }
 
-    /// The members' own links.
+    /// Returns the links of the members' hosts.
     pub(crate) fn own_links(&self) -> impl Iterator<Item = LinkKey> {
         let workers = self.workers.iter().filter_map(|&worker| Edge::of_host(self.fabric, worker));
         workers.map(|edge| edge.via.link).chain([self.top.link])
     }
 
-    /// Joins workers one by one to the growing tree, the nearest first, over links that `may_take` allows.
+    /// Joins workers one by one to a growing tree, the nearest first, over links that `may_take` allows.
     ///
-    /// `kept`: links of an older tree. The new tree begins with those that are alive and connected to the server.
+    /// `kept` are links of an older tree. The new tree begins with those of them that are alive and connected to the
+    /// server.
     pub(crate) fn nearest_first(
         &self,
         edges: &Edges,
@@ -137,7 +139,7 @@ impl<'a> Members<'a> {
         let mut queue = BinaryHeap::new();
         let mut joined = stem;
         loop {
-            // Distances are measured from the tree, which has grown by these switches.
+            // Distances are measured from the tree, to which these switches were added.
             edges.spread(far, joined.iter().copied(), may_take, |switch, distance| {
                 if let Some(First { nearest: (cost, worker), .. }) = waiting[switch.index()] {
                     queue.push(Reverse((distance.saturating_add(cost), worker, switch)));
@@ -159,7 +161,7 @@ impl<'a> Members<'a> {
         if left == 0 { self.along(edges, &links) } else { None }
     }
 
-    /// The shortest ways from all workers to the switch, and from it to the server.
+    /// Returns the tree of the shortest paths from all workers to the switch, and from it to the server.
     pub(crate) fn meeting_at(&self, edges: &Edges, switch: NodeKey) -> Option<Tree> {
         let far = edges.distances(switch, |_| true);
         let mut links = Links::none(self.fabric);
@@ -175,7 +177,8 @@ impl<'a> Members<'a> {
         self.along(edges, &links)
     }
 
-    /// The shortest ways to the server that use only these links and the hosts' own.
+    /// Returns the tree of the shortest paths to the server that use only these links and the hosts' own
+    /// links.
     fn along(&self, edges: &Edges, links: &Links) -> Option<Tree> {
         let inside = |link| links.contain(link);
         let far = edges.distances(self.top.node, inside);
@@ -186,7 +189,7 @@ impl<'a> Members<'a> {
             if node == down.node {
                 Some(to_server)
             } else if self.fabric.is_host(node) {
-                // The server's host may be a worker: then its way, too, begins with a step away from it.
+                // If the server's host is a worker, its path also begins with the step to its switch.
                 Edge::of_host(self.fabric, node).map(|edge| edge.via)
             } else {
                 edges.step(node, &far, inside)

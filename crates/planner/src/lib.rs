@@ -1,16 +1,16 @@
-//! Where a job aggregates: the aggregation tree, its hop stacks and the bytes on every link.
+//! The planner of a job's aggregation tree, its hop stacks and the bytes on every link.
 //!
 //! [`plan`] is a pure function of the topology, the state of the fabric and the job. It grows candidate trees
-//! (`candidates`, `grow`), lets each switch on them aggregate where it can (`roles`), counts the bytes that each link
-//! will carry (`traffic`) and keeps the tree whose busiest link is done first (`search`). Only for that tree it works
-//! out hop stacks (`stacks`), table entries (`assemble`) and the expected gain (`compare`). The result is checked
-//! against the rules of `docs/specification.md`, section 4 (`check`), before anyone may act on it.
+//! (`candidates`, `grow`), lets each switch on them aggregate if it can (`roles`), and counts the bytes on each link
+//! (`traffic`). It keeps the tree whose busiest link is done first (`search`). Only for that tree, it computes hop
+//! stacks (`stacks`), table entries (`assemble`) and the expected gain (`compare`). Before the plan is returned, it is
+//! checked against the rules of `docs/specification.md`, section 4 (`check`).
 //!
-//! When something has died, [`choose`] says who is to serve and which workers can be kept; [`replan`] plans for
-//! these, with what is left of their tree. When something has come back, [`is_better`] says whether moving is worth a
-//! pause. [`degraded`] says whether a job is better off without processes that have become slow.
+//! After a failure, [`choose`] selects the server and the workers that can continue, and [`replan`] plans for them with
+//! the rest of their tree. After a repair, [`is_better`] decides if a change is worth a pause. [`degraded`] decides if
+//! a job is faster without processes that have become slow.
 //!
-//! [`schedule`] is about time in place of the network: when gradients leave, from the profile of a backward pass.
+//! [`schedule`] plans the times at which gradients are sent, from the profile of a backward pass.
 
 mod assemble;
 mod better;

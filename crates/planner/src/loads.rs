@@ -1,20 +1,20 @@
 //! A job's own load on the links, subtracted from measured loads or added to them.
 //!
-//! The loads in a [`FabricState`] are measured, so they include a running job's own traffic. That must not count
-//! against the tree that the job is on, or every job would flee from itself; and when several jobs are planned one
-//! after another, each has to see the others where they will be.
+//! The loads in a [`FabricState`] are measured, so they include the traffic of a running job. This traffic must not
+//! count against the job's present tree, or every job would move away from itself. If several jobs are planned one
+//! after another, each plan must use the loads that the others will have.
 //!
-//! How many all-reduces a second a job makes is not measured; it follows from the loads. With b(d) the bytes of one
-//! all-reduce on the link direction d, r = load(d) / 8 b(d) wherever only the job uses d, as on the workers' own
-//! links above all; the quotient is larger where others use d, too, and smaller only where a load is out of date. So
-//! r is taken to be the lower quartile of the quotient over those d of the job's tree that carry anything.
+//! The number of all-reduces per second of a job is not measured. It is estimated from the loads. Let b(d) be the bytes
+//! of one all-reduce on the link direction d. If only the job uses d, as on the workers' own links, the rate is r =
+//! load(d) / 8 b(d). The quotient is larger if others use d, too, and smaller only if a load is out of date. So the
+//! estimate of r is the lower quartile of the quotient over the directions d of the job's tree that have a load.
 
 use crate::fabric::FabricState;
 use crate::plan::Plan;
 
 impl FabricState {
-    /// The state with the loads less what the job of this plan causes itself, on which to make a new plan
-    /// for the running job.
+    /// Returns the state with the loads minus the job's own load by this plan.
+    /// A new plan for the running job should use this state.
     pub fn without(&self, plan: &Plan) -> Self {
         let mut state = self.clone();
         let rate = self.all_reduces_per_second(plan);
@@ -25,8 +25,8 @@ impl FabricState {
         state
     }
 
-    /// The state with the loads as they will be once a job has moved from one plan to another, on which to
-    /// plan the next job before anything is measured.
+    /// Returns the state with the expected loads after a job has changed from plan `old` to plan `new`.
+    /// The plan for the next job can use this state before the loads are measured again.
     pub fn moved(&self, old: &Plan, new: &Plan) -> Self {
         let mut state = self.without(old);
         let rate = self.all_reduces_per_second(old);
@@ -48,7 +48,7 @@ impl FabricState {
     }
 }
 
-/// The load, in bit/s, of `rate` all-reduces a second that each put `bytes` on a link.
+/// Returns the load, in bit/s, of `rate` all-reduces per second that each put `bytes` on a link.
 fn bits(rate: f64, bytes: u64) -> u64 {
     (rate * 8.0 * bytes as f64) as u64
 }

@@ -1,4 +1,4 @@
-//! Notes on a plan for people.
+//! Notes on a plan, for users.
 use tributary_wire::Downlink;
 
 use crate::compare::Comparison;
@@ -7,11 +7,11 @@ use crate::fabric::Fabric;
 use crate::request::{Aggregation, JobRequest};
 use crate::roles::AggregationObstacle;
 
-/// The number of hosts that fit in a switch's table of MAC addresses: two of its entries (MAC_ENTRIES
-/// in `p4/include/constants.p4`) do not belong to hosts.
+/// The number of hosts that fit in a switch's table of MAC addresses.
+/// Two entries of the table (MAC_ENTRIES in `p4/include/constants.p4`) do not belong to hosts.
 const MOST_HOSTS: usize = 4094;
 
-/// Notes on where the plan fell back, then on whether it is worth it.
+/// Returns notes on the fallbacks of the plan, and then on its gain.
 pub(crate) fn notes(
     fabric: &Fabric<'_>,
     job: &JobRequest,
@@ -83,7 +83,7 @@ fn shared_host(fabric: &Fabric<'_>, job: &JobRequest) -> Option<String> {
     ))
 }
 
-/// Notes on the gain of the tree, and on the baseline of the comparison.
+/// Returns notes on the gain of the tree, and on the baseline of the comparison.
 fn worth(job: &JobRequest, choice: &CostedTree, comparison: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
     let aggregates = choice.roles.merges.iter().any(|merge| merge.aggregate);

@@ -1,5 +1,4 @@
-//! Plain switches, which forward by MAC address: whose frames they take along, and
-//! which ways remain for trees.
+//! Paths and trees that plain switches support. Plain switches forward by MAC address.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -10,10 +9,10 @@ use crate::tree::Tree;
 
 /// Joins workers one by one to a tree, each over the fewest switches.
 ///
-/// Every plain switch on a path must forward along it in both directions. `None` if a worker has no such path beside
-/// the paths of the workers before it; for a single worker this means that it has no path at all.
+/// Every plain switch on a path must forward along it in both directions. `None` if a worker has no such path that is
+/// compatible with the paths of the workers before it. For a single worker, this means that it has no path at all.
 ///
-/// It ignores rates and loads: it is for fabrics where no tree that regards them suits the plain switches.
+/// It ignores rates and loads. It is for fabrics in which no tree that considers them suits the plain switches.
 pub(crate) fn tree(fabric: &Fabric<'_>, workers: &[NodeKey], server: NodeKey) -> Option<Tree> {
     let mut parents = HashMap::new();
     for &worker in workers {
@@ -22,18 +21,18 @@ pub(crate) fn tree(fabric: &Fabric<'_>, workers: &[NodeKey], server: NodeKey) ->
     Tree::new(server, workers, |node| parents.get(&node).copied())
 }
 
-/// The way from a worker to the server over the fewest switches such that every plain
-/// switch on it forwards along it in both directions: each node with its step onwards. From a switch in `parents` the
-/// way goes on as given there.
+/// Returns the path from a worker to the server over the fewest switches: each node with its next step.
+/// Every plain switch on it forwards along it in both directions. From a switch in `parents`, the path continues with
+/// the step given there.
 ///
-/// A plain switch has one way in and one way out for the two hosts, so it is enough to visit each node once.
+/// A plain switch has one port towards each of the two hosts, so it is enough to visit each node once.
 pub(crate) fn way(
     fabric: &Fabric<'_>,
     worker: NodeKey,
     server: NodeKey,
     parents: &HashMap<NodeKey, Neighbour>,
 ) -> Option<Vec<(NodeKey, Neighbour)>> {
-    // For each visited switch: the node before it, and the step from there.
+    // For each visited switch, the node before it, and the step from that node.
     let mut steps: HashMap<NodeKey, (NodeKey, Neighbour)> = HashMap::new();
     let mut queue: VecDeque<_> = fabric.neighbours(worker).iter().map(|&step| (worker, step)).collect();
     while let Some((from, step)) = queue.pop_front() {

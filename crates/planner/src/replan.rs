@@ -1,5 +1,4 @@
-//! Plans a job again that has lost something: what is left of its tree stays, and the
-//! rest is joined to it.
+//! Plans a job again after it has lost a part of its tree. The rest of the tree stays.
 
 use tributary_topology::Topology;
 
@@ -11,24 +10,24 @@ use crate::plan::Plan;
 use crate::request::JobRequest;
 use crate::search::{Judge, SearchResult, search_on, validate};
 
-/// A repaired tree is good enough if it takes at most this many times the least time
-/// that any tree can take. The factor matches the threshold of [`crate::is_better`]: no tree that a search could find
-/// would be clearly better.
+/// A repaired tree is good enough if it takes at most this number of times the least time of any tree.
+/// The factor matches the threshold of [`crate::is_better`], so no tree that a search could find would be clearly
+/// better.
 const GOOD_ENOUGH: f64 = 1.25;
 
-/// Plans a job again that ran by `old`, after some of its switches, links or workers have died, members
-/// have left or come in, or the server has changed.
+/// Plans again a job that runs by the plan `old`.
+/// It is for a job that has lost switches, links or workers, or has other members or another server than before.
 ///
-/// Whatever of the old tree is alive and still connected to the server stays as it is; only what has lost its way is
-/// joined to it again. If the result may be more than 1.25 times as slow as the best tree, this is
-/// [`plan`](crate::plan) with the rest of the old tree as one more candidate. So its busiest link never takes more
-/// than 1.25 times as long as that of a fresh plan.
+/// The parts of the old tree that are alive and connected to the server stay. Only the parts that have lost their path
+/// are joined to it again. If the result may be more than 1.25 times as slow as the best tree, this function does a
+/// full search like [`plan`](crate::plan), with the repaired tree as one more candidate. So its busiest link never
+/// takes more than 1.25 times the time of a fresh plan.
 ///
-/// `old` is a plan on this topology, or on one that this has [evolved](Topology::evolve) from. The same input always
-/// gives the same plan.
+/// `old` is a plan on this topology, or on a topology from which this one has [evolved](Topology::evolve). The same
+/// input always gives the same plan.
 ///
 /// # Errors
-/// As [`plan`](crate::plan).
+/// [`PlanError`], as for [`plan`](crate::plan).
 pub fn replan(
     topology: &Topology,
     state: &FabricState,
@@ -53,7 +52,7 @@ pub(crate) fn repaired(
         let grown = terrain.edge_sets().filter_map(|edges| members.nearest_first(edges, &kept, |_| true));
         grown.filter(|tree| tree.fits_plain_switches(fabric)).for_each(|tree| judge.look_at(tree));
         if judge.has_within(GOOD_ENOUGH * terrain.least(&members)) {
-            // A plain server mostly does best with the shortest ways.
+            // A plain parameter server is usually fastest with the shortest paths.
             let shortest = members.meeting_at(&terrain.edges, members.top());
             let shortest = shortest.filter(|tree| tree.fits_plain_switches(fabric));
             shortest.into_iter().for_each(|tree| judge.look_at(tree));

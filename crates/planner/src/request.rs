@@ -4,23 +4,23 @@ use serde::{Deserialize, Serialize};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::{Downlink, SliceWidth};
 
-/// Which switches may aggregate.
+/// The switches that may aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Aggregation {
-    /// Every switch of the tree that can.
+    /// Every switch of the tree that can aggregate.
     Tree,
-    /// Only switches that a worker of the job is linked to.
+    /// Only switches to which a worker of the job is linked.
     Leaf,
-    /// Switches that a worker is linked to, and those one link further.
+    /// Switches to which a worker is linked, and switches one link further.
     #[serde(rename = "two-levels")]
     TwoLevels,
-    /// None: every gradient travels to the server on its own.
+    /// No switch: every gradient travels to the server separately.
     None,
 }
 
 impl Aggregation {
-    /// The most links that a switch that may aggregate is above the nearest worker below it.
+    /// Returns the maximum distance, in links, of an aggregating switch from the nearest worker below it.
     pub fn levels(self) -> usize {
         match self {
             Self::Tree => usize::MAX,
@@ -31,7 +31,7 @@ impl Aggregation {
     }
 }
 
-/// The names of a [`Downlink`] for serde: `#[serde(with = "DownlinkName")]`.
+/// The serde names of a [`Downlink`]: `#[serde(with = "DownlinkName")]`.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Downlink", rename_all = "lowercase")]
 pub enum DownlinkName {
@@ -41,17 +41,18 @@ pub enum DownlinkName {
     Unicast,
 }
 
-/// A worker of a job: a host that trains, and its rank. Neither changes when other workers leave.
+/// A worker of a job: a host that trains, and its rank. They do not change when other workers leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Member {
-    /// Its rank: unique in the job, and less than 65535, which stands for everyone.
+    /// The worker's rank. It is unique in the job, and less than 65535, which addresses all workers.
     pub rank: u16,
-    /// Its host.
+    /// The worker's host.
     pub host: NodeKey,
 }
 
 impl Member {
-    /// The workers of a new job, ranked from 0 in the order of the hosts, up to the highest possible rank.
+    /// Makes the workers of a new job, with ranks from 0 in the order of the hosts.
+    /// Hosts beyond the highest rank are left out.
     pub fn ranked(hosts: impl IntoIterator<Item = NodeKey>) -> Vec<Self> {
         (0..=u16::MAX).zip(hosts).map(|(rank, host)| Self { rank, host }).collect()
     }
@@ -60,26 +61,27 @@ impl Member {
 /// A job to be planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobRequest {
-    /// The workers, by rising rank. Ranks may be missing.
+    /// The workers, by rising rank. Ranks need not be consecutive.
     pub workers: Vec<Member>,
     /// The host that finishes the sums.
     pub server: NodeKey,
-    /// Which switches may aggregate.
+    /// The switches that may aggregate.
     pub aggregation: Aggregation,
     /// The requested delivery of results. A plan falls back to unicast if a switch cannot multicast them.
     pub downlink: Downlink,
-    /// Number of values that a slice has.
+    /// The number of values in a slice.
     pub width: SliceWidth,
-    /// The job's window S, in slices: the slots it takes on every switch that aggregates. A power of two.
+    /// The job's window S in slices, a power of two. The job takes S slots on every switch that aggregates.
     pub window: u32,
-    /// The bytes of one worker's gradient, 4 a value, for the expected bytes and times.
+    /// The size of one worker's gradient in bytes, 4 for each value. Expected bytes and times depend on it.
     pub gradient_bytes: u64,
 }
 
 impl JobRequest {
-    /// The job that the topology file describes: all its workers and its first server, aggregation on the
-    /// whole tree, results by multicast, and slices as wide as all links allow. `None` only for a topology without a
-    /// server, which no file can give.
+    /// Makes the job that the topology file describes.
+    /// It has all workers and the first server of the topology, aggregation on the whole tree, results by multicast,
+    /// and slices as wide as [all links allow](Self::with_widest_slices). `None` for a topology without a server, which
+    /// no file can give.
     pub fn of(topology: &Topology, window: u32, gradient_bytes: u64) -> Option<Self> {
         let job = Self {
             workers: Member::ranked(topology.workers()),
@@ -93,7 +95,7 @@ impl JobRequest {
         Some(job.with_widest_slices(topology, SliceWidth::WIDEST))
     }
 
-    /// The workers' hosts, by rank.
+    /// Returns the workers' hosts, by rank.
     pub(crate) fn hosts(&self) -> Vec<NodeKey> {
         self.workers.iter().map(|worker| worker.host).collect()
     }

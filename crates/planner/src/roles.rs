@@ -1,17 +1,17 @@
-//! Which switches of a tree aggregate: those where streams of gradients meet.
+//! The roles of a tree's switches. Switches aggregate where streams of gradients meet.
 
 use crate::fabric::Fabric;
 use crate::request::JobRequest;
 use crate::tree::{Branch, Tree};
 
-/// Why a switch where streams meet does not aggregate them, although it is allowed to.
+/// The reason why a switch does not aggregate the streams that meet there, although the job allows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AggregationObstacle {
-    /// It does not run our program.
+    /// The switch does not run our program.
     Plain,
-    /// It has only this many free slots, fewer than the window.
+    /// The switch has only this number of free slots, which is less than the window.
     Slots(u32),
-    /// This many streams meet, more than the switch can distinguish.
+    /// This number of streams meet, which is more than the switch can distinguish.
     Children(usize),
 }
 
@@ -20,20 +20,21 @@ pub(crate) enum AggregationObstacle {
 pub(crate) struct Merge {
     /// True if the switch aggregates.
     pub(crate) aggregate: bool,
-    /// Why it does not aggregate although it should.
+    /// The reason why the switch does not aggregate although it should.
     pub(crate) obstacle: Option<AggregationObstacle>,
-    /// Number of streams that leave it.
+    /// The number of streams that leave the switch.
     pub(crate) going: usize,
-    /// The length of the hop stack of the packets that arrive at it.
+    /// The length of the hop stack of packets that arrive at the switch.
     pub(crate) entries: usize,
 }
 
 /// The role of every node of a tree.
 #[derive(Debug, Clone)]
 pub(crate) struct Roles {
-    /// The switches' roles, by their place in the tree.
+    /// The roles of the switches, by their place in the tree.
     pub(crate) merges: Vec<Merge>,
-    /// Streams that arrive at the server. May be more than a hop entry can hold; see `search`.
+    /// The number of streams that arrive at the server.
+    /// It may exceed the maximum of a hop entry; see `costed_tree`.
     pub(crate) server_fan_in: usize,
 }
 
@@ -49,20 +50,22 @@ impl Roles {
         })
     }
 
-    /// The roles of the switches in an existing plan.
+    /// Makes the roles of the switches in an existing plan.
+    /// `aggregates` returns true if a switch aggregates.
     pub(crate) fn given(tree: &Tree, fabric: &Fabric<'_>, aggregates: impl Fn(&Branch) -> bool) -> Self {
         Self::with(tree, fabric, |branch, _, _| (aggregates(branch), None))
     }
 
-    /// Assigns roles. `decide` returns true if a switch aggregates; it takes the number of streams that
-    /// meet at the switch, and the switch's distance in links from the nearest worker.
+    /// Assigns roles. `decide` returns true if a switch aggregates, or a reason why it does not.
+    /// Its arguments are the switch, the number of streams that meet there, and the distance in links from the nearest
+    /// worker.
     fn with(
         tree: &Tree,
         fabric: &Fabric<'_>,
         decide: impl Fn(&Branch, usize, usize) -> (bool, Option<AggregationObstacle>),
     ) -> Self {
         let branches = tree.branches();
-        // By place; the last one is for the server.
+        // Both vectors are indexed by place; the last entry is for the server.
         let mut arriving = vec![0; branches.len() + 1];
         let mut level = vec![usize::MAX; branches.len() + 1];
         for leaf in tree.leaves() {
@@ -79,14 +82,14 @@ impl Roles {
             merges.push(Merge { aggregate, obstacle, going, entries: 0 });
         }
         for (place, branch) in branches.iter().enumerate().rev() {
-            // The server's own entry is the last.
+            // The last entry of a stack is the server's, so directly below the server its length is 1.
             let above = merges.get(branch.above).map_or(1, |merge| merge.entries);
             merges[place].entries = above + usize::from(fabric.is_programmable(branch.switch));
         }
         Self { merges, server_fan_in: arriving[branches.len()] }
     }
 
-    /// The length of the hop stack of the packets that arrive at a place of the tree.
+    /// Returns the length of the hop stack of packets that arrive at a place of the tree.
     pub(crate) fn entries(&self, place: usize) -> usize {
         self.merges.get(place).map_or(1, |merge| merge.entries)
     }

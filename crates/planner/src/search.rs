@@ -24,30 +24,31 @@ use crate::traffic::Traffic;
 use crate::tree::Tree;
 use crate::widest::SLACK;
 
-/// The most times that the search tries to lead the tree around its busiest link.
+/// The maximum number of times that the search leads the tree around its busiest link.
 const IMPROVEMENTS: usize = 16;
 
-/// Plans a job: finds the tree whose busiest link is done first, given the load of the links and the
-/// free slots. Among equal trees it takes the one that keeps links busy for the shortest time in total.
+/// Plans a job: finds the tree whose busiest link is done first.
+/// It considers the load of the links and the free slots. Among equal trees, it takes the tree that keeps links busy
+/// for the shortest total time.
 ///
 /// The same input always gives the same plan.
 ///
 /// # Errors
-/// [`PlanError`]: the request makes no sense on this topology, or no tree fits into packets and switches.
+/// [`PlanError`] if the request is invalid on this topology, or if no tree fits into packets and switches.
 pub fn plan(topology: &Topology, state: &FabricState, job: &JobRequest) -> Result<Plan, PlanError> {
     validate(topology, job)?;
     let fabric = Fabric::new(topology, state, job.width);
     search(&Terrain::new(&fabric, job), job)?.into_plan(&fabric, job)
 }
 
-/// The best tree found, and among those looked at the best for a plain parameter server.
+/// The best tree that was found, and the best plain parameter server on the trees that were compared.
 pub(crate) struct SearchResult {
     pub(crate) choice: CostedTree,
     pub(crate) plain: PlainServer,
 }
 
 impl SearchResult {
-    /// Works out the rest of the plan, which the search did not need.
+    /// Computes the rest of the plan, which the search did not need.
     pub(crate) fn into_plan(self, fabric: &Fabric<'_>, job: &JobRequest) -> Result<Plan, PlanError> {
         let Self { choice, plain } = self;
         let traffic = Traffic::on(&choice.used(job), fabric);
@@ -61,13 +62,13 @@ impl SearchResult {
     }
 }
 
-/// Judges trees as they come.
+/// Compares trees one after the other, and keeps the best.
 pub(crate) struct Judge<'a> {
     fabric: &'a Fabric<'a>,
     job: &'a JobRequest,
     best: Option<CostedTree>,
     plain: Option<PlainServer>,
-    /// Why the first tree that was refused was refused.
+    /// The error of the first tree that was rejected.
     refusal: Option<PlanError>,
 }
 
@@ -76,7 +77,7 @@ impl<'a> Judge<'a> {
         Self { fabric, job, best: None, plain: None, refusal: None }
     }
 
-    /// Judges a tree.
+    /// Compares a tree with the best tree before.
     pub(crate) fn look_at(&mut self, tree: Tree) {
         let plain = PlainServer::on(&tree, self.fabric, self.job);
         if self.plain.as_ref().is_none_or(|best| plain.is_better_than(best)) {
@@ -90,12 +91,12 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Returns true if a tree was found that takes at most this many seconds.
+    /// Returns true if the best tree takes at most `seconds` seconds.
     pub(crate) fn has_within(&self, seconds: f64) -> bool {
         self.best.as_ref().is_some_and(|best| best.cost.busiest <= seconds)
     }
 
-    /// The best tree; the first refusal if none was accepted.
+    /// Returns the best tree, or the first error if no tree was accepted.
     pub(crate) fn found(self) -> Result<SearchResult, PlanError> {
         let Self { fabric, job, best, plain, refusal } = self;
         let found = best.zip(plain).map(|(choice, plain)| SearchResult { choice, plain });
@@ -103,7 +104,7 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// The best tree that the search finds.
+/// Finds the best tree.
 pub(crate) fn search(terrain: &Terrain<'_>, job: &JobRequest) -> Result<SearchResult, PlanError> {
     search_on(terrain, Judge::new(terrain.fabric, job))
 }
@@ -124,8 +125,9 @@ pub(crate) fn search_on(terrain: &Terrain<'_>, mut judge: Judge<'_>) -> Result<S
     judge.found()
 }
 
-/// Leads the best tree around its busiest link, the result around its own, and so on. Continues even if
-/// the first detour does not help: two may be needed.
+/// Leads the best tree around its busiest link, then the resulting tree around its busiest link, and so
+/// on.
+/// It continues even if the first detour does not help, because two detours may be needed.
 fn improve(terrain: &Terrain<'_>, members: &Members<'_>, judge: &mut Judge<'_>) {
     let (fabric, job) = (terrain.fabric, judge.job);
     let Some(best) = &judge.best else { return };
@@ -133,7 +135,7 @@ fn improve(terrain: &Terrain<'_>, members: &Members<'_>, judge: &mut Judge<'_>) 
     let mut busiest = best.used(job).busiest(fabric);
     let mut avoided = Links::none(fabric);
     for _ in 0..IMPROVEMENTS {
-        // A host's link has no alternative.
+        // A host has only one link, so the tree cannot avoid it.
         let between = |link: LinkKey| fabric.topology[link].ends.iter().all(|end| !fabric.is_host(end.node));
         let Some(link) = busiest.map(|direction| direction.link).filter(|&link| between(link)) else {
             return;
@@ -174,7 +176,7 @@ pub(crate) fn validate(topology: &Topology, job: &JobRequest) -> Result<(), Plan
     Ok(())
 }
 
-/// The same without regard to the server.
+/// Checks that the request is valid on this topology, except for its server.
 pub(crate) fn check_workers(topology: &Topology, job: &JobRequest) -> Result<(), PlanError> {
     let mut hosts = HashSet::new();
     for worker in &job.workers {
@@ -206,8 +208,8 @@ fn check_host(topology: &Topology, key: NodeKey) -> Result<(), PlanError> {
     node.host().map(|_| ()).ok_or_else(|| PlanError::NotAHost(node.name.clone()))
 }
 
-/// Checks that a worker on the server's host can work: its gradients leave their first switch by the
-/// port that they came in by, and only our program does that.
+/// Checks that a worker on the server's host can work.
+/// Its gradients must leave their first switch through the port at which they arrived, which only our program does.
 fn check_turning(topology: &Topology, server: NodeKey) -> Result<(), PlanError> {
     let first = topology.neighbours(server).first().map(|via| &topology[via.node]);
     match first.filter(|first| first.switch().is_some_and(|switch| !switch.programmable)) {
@@ -219,7 +221,8 @@ fn check_turning(topology: &Topology, server: NodeKey) -> Result<(), PlanError> 
     }
 }
 
-/// The error for a worker that cannot reach the server: without candidates, at least one worker cannot.
+/// Returns the error for a job without candidate trees, in which at least one worker cannot reach the
+/// server.
 ///
 /// If a link does not carry the job's slices, the error names the link.
 fn unreachable(fabric: &Fabric<'_>, job: &JobRequest) -> PlanError {
@@ -255,7 +258,7 @@ mod tests {
     use super::*;
     use crate::request::Aggregation;
 
-    /// Every possible tree: each switch may continue by each of its links.
+    /// Returns every possible tree: each switch may continue through each of its links.
     fn all_trees(fabric: &Fabric<'_>, job: &JobRequest) -> Vec<Tree> {
         let edges: Vec<(NodeKey, Vec<Neighbour>)> =
             fabric.topology.nodes().map(|(key, _)| (key, fabric.neighbours(key).to_vec())).collect();
@@ -274,7 +277,8 @@ mod tests {
         if count > 20_000 { Vec::new() } else { (0..count).filter_map(nth).filter(fits).collect() }
     }
 
-    /// Returns true if the choice is as good as the best of all trees; `None` with too many trees.
+    /// Returns true if the chosen tree is as good as the best of all trees; `None` if there are too many
+    /// trees.
     fn is_optimal(topology: &Topology, aggregation: Aggregation, worker_serves: bool) -> Option<bool> {
         let state = FabricState::of(topology, 4096);
         let mut job = JobRequest { aggregation, ..JobRequest::of(topology, 64, 1 << 20)? };
@@ -307,7 +311,7 @@ mod tests {
         assert!(optimal * 100 >= judged * 99, "{optimal} of {judged}");
     }
 
-    /// A fat tree where many links are loaded and some switches have no slots.
+    /// Generates a fat tree in which many links are loaded and some switches have no slots.
     fn busy_fat_tree() -> impl Strategy<Value = (Topology, FabricState)> {
         let topology = Topology::parse(&FatTree::new(6, 30).unwrap().to_toml("1 Gbit/s"), "fat-tree.toml");
         let topology = topology.unwrap();
@@ -332,8 +336,9 @@ mod tests {
         })
     }
 
-    /// In a large fabric, not all switches are tried as meeting points if the first ones give a tree that
-    /// is about as fast as any can be: the loss is at most what "about" allows.
+    /// In a large fabric, the search skips some meeting points if the first ones give a nearly optimal
+    /// tree.
+    /// Its time may exceed the optimum only by the permitted slack.
     #[test]
     fn a_search_that_ends_early_is_nearly_as_good_as_one_that_does_not() {
         let mut runner = TestRunner::deterministic();

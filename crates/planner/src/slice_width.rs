@@ -7,20 +7,22 @@ use crate::fabric::FabricState;
 use crate::request::JobRequest;
 use crate::search::plan;
 
-/// A tree of links that carry wider slices may take this many times the time of one over any links.
-/// The bytes are about the same, but an eighth of the frames means an eighth of the work for hosts and switches.
+/// A tree over links that carry wider slices may take this number of times the time of a tree over any
+/// links.
+/// It carries about the same bytes, but an eighth of the frames means an eighth of the work for hosts and switches.
 const WORTH_IT: f64 = 1.25;
 
 impl JobRequest {
-    /// The same job with the widest slices, up to `most`, that some tree can carry while everything is
-    /// alive. Wider ones than every link carries are only taken if the tree is at most 1.25 times as slow.
+    /// Returns the job with the widest slices, up to `most`, that some tree can carry while everything is
+    /// alive.
+    /// Slices wider than every link carries are only taken if the tree is at most 1.25 times as slow.
     #[must_use]
     pub fn with_widest_slices(self, topology: &Topology, most: SliceWidth) -> Self {
         let of_width = |width| Self { width, ..self.clone() };
         let all_carry = SliceWidth::widest_within(topology.mtu().into()).unwrap_or(SliceWidth::NARROWEST);
         let most = most.min(widest_slices(topology));
         let narrow = of_width(most.min(all_carry));
-        // Mostly all links carry the same width, and there is nothing to try.
+        // In most topologies, all links carry the same width, and there is nothing to try.
         let wider = SliceWidth::all().rev().filter(|width| *width > all_carry && *width <= most);
         let mut wider = wider.map(of_width).peekable();
         if wider.peek().is_none() {
@@ -34,13 +36,13 @@ impl JobRequest {
     }
 }
 
-/// The widest slices that any link of a topology carries.
+/// Returns the widest slices that at least one link of a topology carries.
 pub fn widest_slices(topology: &Topology) -> SliceWidth {
     topology.links().map(|(_, link)| widest_slices_over(link)).max().unwrap_or(SliceWidth::NARROWEST)
 }
 
-/// The widest slices that a link carries, by its `mtu`.
+/// Returns the widest slices that a link carries, by its `mtu`.
 pub fn widest_slices_over(link: &Link) -> SliceWidth {
-    // Every link carries the narrowest.
+    // Every link carries the narrowest slices.
     SliceWidth::widest_within(link.mtu.into()).unwrap_or(SliceWidth::NARROWEST)
 }

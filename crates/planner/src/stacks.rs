@@ -1,4 +1,4 @@
-//! The hop stacks of a tree, in which each stream that arrives at a node is one of its children.
+//! The hop stacks of a tree. Each stream that arrives at a node is one of its children.
 
 use tributary_topology::NodeKey;
 use tributary_wire::Hop;
@@ -8,10 +8,10 @@ use crate::request::JobRequest;
 use crate::roles::Roles;
 use crate::tree::Tree;
 
-/// Workers, by their index in the request, whose gradients travel as one packet.
+/// The workers whose gradients travel as one packet, by their index in the request.
 type Stream = Vec<usize>;
 
-/// The hop stack of each worker for GRADIENT, in the request's order.
+/// Computes the hop stack of each worker for GRADIENT, in the request's order.
 pub(crate) fn stacks(tree: &Tree, roles: &Roles, fabric: &Fabric<'_>, job: &JobRequest) -> Vec<Vec<Hop>> {
     let mut workers: Vec<_> = job.workers.iter().map(|worker| worker.host).zip(0..).collect();
     workers.sort_unstable();
@@ -40,15 +40,15 @@ pub(crate) fn stacks(tree: &Tree, roles: &Roles, fabric: &Fabric<'_>, job: &JobR
 
 struct Walk<'a> {
     tree: &'a Tree,
-    /// Ordered by key, each with its index in the request.
+    /// The workers ordered by key, each with its index in the request.
     workers: Vec<(NodeKey, usize)>,
-    /// For each place in the tree, the streams that have left it and not yet arrived.
+    /// For each place in the tree, the streams that have left it and have not yet arrived at the next node.
     sent: Vec<Vec<Stream>>,
     stacks: Vec<Vec<Hop>>,
 }
 
 impl Walk<'_> {
-    /// The streams that arrive at a node from below, port by port.
+    /// Returns the streams that arrive at a node from below, port by port.
     fn arriving(&mut self, node: NodeKey) -> Vec<Stream> {
         let mut streams = Vec::new();
         for child in self.tree.children(node) {
@@ -74,8 +74,8 @@ impl Walk<'_> {
     }
 }
 
-/// Saturates at the largest number that a hop entry can hold; a tree that
-/// exceeds it is refused as a whole.
+/// Converts a number for a hop entry, saturated at the largest one.
+/// A tree that exceeds the limit is rejected as a whole.
 fn narrow(count: usize) -> u8 {
     u8::try_from(count).unwrap_or(u8::MAX)
 }

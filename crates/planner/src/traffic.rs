@@ -1,9 +1,9 @@
-//! The bytes that one all-reduce puts on every link direction, headers and all.
+//! The bytes that one all-reduce puts on every link direction, including headers.
 //!
-//! A gradient of B bytes is B / 4 values, in slices of V. The members first agree on the bounds of the values, in MAX
-//! slices. Each MAX slice bounds 42 slices of values (21 where V is 64, and 10 where V is 32). The last slice of either
-//! kind is padded. Slices for values that differ much in magnitude come on top, and are not counted. A GRADIENT frame
-//! sheds one hop entry at every programmable switch. Losses and probes are not counted.
+//! A gradient of B bytes is B / 4 values, in slices of V values. The members first agree on the bounds of the values,
+//! in MAX slices. Each MAX slice bounds 42 slices of values (21 if V is 64, and 10 if V is 32). The last slice of
+//! either kind is padded. Values that differ much in magnitude need further slices, which are not counted. A GRADIENT
+//! frame loses one hop entry at every programmable switch. Losses and probes are not counted.
 
 use std::time::Duration;
 
@@ -30,41 +30,43 @@ pub struct LinkTraffic {
     pub direction: LinkDirection,
     /// The sending node.
     pub from: String,
-    /// Its port.
+    /// The port of the sending node.
     pub from_port: u16,
     /// The receiving node.
     pub to: String,
-    /// Its port.
+    /// The port of the receiving node.
     pub to_port: u16,
-    /// True if the direction leads towards the server, and so carries GRADIENT; otherwise it carries
-    /// RESULT. If the server's host is a worker, both directions of its link carry both.
+    /// True if the direction leads towards the server, so that it carries GRADIENT; otherwise it carries
+    /// RESULT.
+    /// If the server's host is a worker, both directions of its link carry both.
     pub towards_server: bool,
-    /// Frames of the job.
+    /// The number of frames of the job.
     pub frames: u64,
-    /// Bytes of the job, from the Ethernet header on, without preamble and FCS.
+    /// The number of bytes of the job, from the Ethernet header on, without preamble and FCS.
     pub bytes: u64,
-    /// The link's rate, bit/s.
+    /// The rate of the link, bit/s.
     pub rate: u64,
-    /// The load that it already carries, bit/s.
+    /// The load that the direction already carries, bit/s.
     pub load: u64,
-    /// Time that the job's bytes take at the rate that is left, in seconds.
+    /// The time that the job's bytes take at the remaining rate, in seconds.
     pub seconds: f64,
 }
 
 /// The traffic of all links in one all-reduce.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Traffic {
-    /// Every link direction that carries something, in the topology's order.
+    /// Every link direction with traffic, in the topology's order.
     pub links: Vec<LinkTraffic>,
-    /// Bytes that arrive at the server's host.
+    /// The number of bytes that arrive at the server's host.
     pub into_server: u64,
-    /// Bytes that the server's host sends.
+    /// The number of bytes that the server's host sends.
     pub out_of_server: u64,
-    /// Bytes on all links together: what travels over three links counts three times.
+    /// The number of bytes on all links together.
+    /// A packet that travels over three links counts three times.
     pub all_links: u64,
-    /// The index in `links` of the direction that takes longest; the first one on a tie.
+    /// The index in `links` of the direction that takes longest. On a tie, it is the first one.
     pub busiest: usize,
-    /// Time that this direction takes, in seconds: no all-reduce on this tree can be faster.
+    /// The time that this direction takes, in seconds. No all-reduce on this tree can be faster.
     pub seconds: f64,
 }
 
@@ -89,12 +91,13 @@ impl Frames {
         }
     }
 
-    /// The least bytes of a tree's link in each direction: those of one stream, without a hop stack.
+    /// Returns the minimum number of bytes on each direction of a tree's link:
+    /// one stream without hop stacks.
     pub(crate) fn least_bytes(self) -> u64 {
         self.bytes(Flow { streams: 1, hops: 0 })
     }
 
-    /// Bytes of the flow.
+    /// Returns the number of bytes of the flow.
     fn bytes(self, flow: Flow) -> u64 {
         let bare = (ENCAPSULATION_BYTES + message_len(0, self.width.bytes())) as u64;
         let headers = flow.streams.saturating_mul(bare);
@@ -102,7 +105,7 @@ impl Frames {
     }
 }
 
-/// Use of a tree by a job, as far as the traffic depends on it.
+/// The use of a tree by a job, with the data that determines the traffic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Use<'a> {
     pub(crate) tree: &'a Tree,
@@ -119,7 +122,7 @@ struct Carried {
     bytes: u64,
 }
 
-/// Streams of frames, and their hop entries in total.
+/// The number of streams of frames, and the total number of their hop entries.
 #[derive(Debug, Clone, Copy, Default)]
 struct Flow {
     streams: u64,
@@ -127,7 +130,7 @@ struct Flow {
 }
 
 impl Use<'_> {
-    /// Every link direction that carries something, once, in no particular order.
+    /// Returns the traffic of every link direction that has some, in no particular order.
     fn carried(&self, fabric: &Fabric<'_>) -> Vec<Carried> {
         let tree = self.tree;
         let frames = self.frames;
@@ -158,8 +161,8 @@ impl Use<'_> {
         all
     }
 
-    /// For every place of the tree, the unicast results that come down to it: one copy a worker, with an
-    /// entry for each switch that it still has to pass.
+    /// Returns the unicast results that arrive at every place of the tree from above.
+    /// There is one copy for each worker, with an entry for each switch that it still has to pass.
     fn results(&self, fabric: &Fabric<'_>) -> Vec<Flow> {
         let tree = self.tree;
         let mut results = vec![Flow::default(); tree.branches().len() + 1];
@@ -175,7 +178,7 @@ impl Use<'_> {
         results
     }
 
-    /// The results that actually travel: with multicast one copy a link, without a stack.
+    /// Returns the results that travel on a link: with multicast, one copy without a stack.
     fn copies(&self, unicast: Flow) -> Flow {
         match self.downlink {
             Downlink::Multicast => Flow { streams: 1, hops: 0 },
@@ -183,7 +186,7 @@ impl Use<'_> {
         }
     }
 
-    /// The link direction that takes longest; on a tie the first in the topology's order.
+    /// Returns the link direction that takes longest. On a tie, it is the first in the topology's order.
     pub(crate) fn busiest(&self, fabric: &Fabric<'_>) -> Option<LinkDirection> {
         let carried = self.carried(fabric).into_iter();
         let times = carried.map(|one| (one.direction, fabric.seconds(one.direction, one.bytes)));
@@ -192,7 +195,7 @@ impl Use<'_> {
         times.max_by(first).map(|(direction, _)| direction)
     }
 
-    /// The cost of the tree.
+    /// Returns the cost of the tree.
     pub(crate) fn cost(&self, fabric: &Fabric<'_>) -> Cost {
         let times = self.carried(fabric).into_iter().map(|one| fabric.seconds(one.direction, one.bytes));
         let add = |cost: Cost, seconds: f64| Cost {
@@ -203,7 +206,7 @@ impl Use<'_> {
     }
 }
 
-/// Merges the duplicates: if the server's host is a worker, its link is in the tree twice.
+/// Merges duplicates. If the server's host is a worker, its link is in the tree twice.
 fn add_up_doubles(all: &mut Vec<Carried>) {
     all.sort_unstable_by_key(|one| one.direction);
     all.dedup_by(|double, first| {
@@ -216,14 +219,14 @@ fn add_up_doubles(all: &mut Vec<Carried>) {
     });
 }
 
-/// Time for which a tree keeps links busy.
-/// Trees are compared by their busiest link first, then by the time of all links together.
+/// The time for which a tree keeps links busy.
+/// Trees are compared by their busiest link first, then by the total time of all links.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Cost {
-    /// Seconds of the busiest link.
+    /// The time of the busiest link, in seconds.
     pub(crate) busiest: f64,
-    /// Picoseconds of all links together: sums of integers do not depend on their order, so equal
-    /// trees compare as equal.
+    /// The total time of all links, in picoseconds.
+    /// Sums of integers do not depend on their order, so equal trees compare as equal.
     in_all: u128,
 }
 
@@ -235,7 +238,7 @@ impl Cost {
 }
 
 impl Traffic {
-    /// The traffic that a job puts on the links of a tree.
+    /// Computes the traffic of a job on the links of a tree.
     pub(crate) fn on(used: &Use<'_>, fabric: &Fabric<'_>) -> Self {
         let mut carried = used.carried(fabric);
         carried.sort_unstable_by_key(|one| one.direction);
@@ -263,15 +266,15 @@ impl Traffic {
         }
     }
 
-    /// Returns the time for which one slice of the gradient keeps the slowest link busy, without other
-    /// jobs' load.
+    /// Returns the time for which one slice of the gradient keeps the slowest link busy, without the load
+    /// of other jobs.
     pub(crate) fn slice_time(&self, gradient_bytes: u64, width: SliceWidth) -> Duration {
         let seconds = self.links.iter().map(|one| seconds(one.bytes, one.rate, 0)).fold(0.0, f64::max);
         let slices = Frames::of_gradient(gradient_bytes, width).slices;
         Duration::try_from_secs_f64(seconds / slices.max(1) as f64).unwrap_or_default()
     }
 
-    /// The link direction that takes longest.
+    /// Returns the traffic of the link direction that takes longest.
     pub fn busiest_link(&self) -> Option<&LinkTraffic> {
         self.links.get(self.busiest)
     }

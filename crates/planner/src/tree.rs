@@ -1,4 +1,4 @@
-//! A tree in the fabric: each worker's step to its first switch, and each switch's step onwards.
+//! A tree in the fabric: each worker's step to its first switch, and each switch's next step.
 
 use std::collections::BTreeSet;
 
@@ -6,23 +6,24 @@ use tributary_topology::{LinkKey, Neighbour, NodeKey};
 
 use crate::fabric::{Fabric, forwards_along};
 
-/// An in-tree that leads every worker to the server. Children are in the order of the node's ports.
+/// A tree with paths from every worker to the server. Children are in the order of the node's ports.
 ///
-/// Hosts have one link, so the workers are its leaves. If the server's host is a worker, too, it is both the root and
-/// a leaf below the one switch that it is linked to.
+/// Hosts have one link, so the workers are the leaves of the tree. If the server's host is also a worker, it is both
+/// the root and a leaf below the switch to which it is linked.
 ///
-/// The search makes and judges many trees, so a tree is just a few vectors, and a switch on it an index: its place.
+/// The search makes and compares many trees. So a tree consists of a few vectors, and a switch on it is represented by
+/// its place, which is an index.
 #[derive(Debug, Clone)]
 pub(crate) struct Tree {
     pub(crate) server: NodeKey,
-    /// In the order of the workers' keys.
+    /// The leaves, in the order of the workers' keys.
     leaves: Vec<Leaf>,
-    /// Each after all branches below it.
+    /// The branches, each after all branches below it.
     branches: Vec<Branch>,
-    /// For each node, its place among the branches. Only as long as necessary.
+    /// For each node, its place among the branches. The vector ends at the last switch of the tree.
     places: Vec<u32>,
-    /// For each place, and then for the server, the index of its first child in `children`. The last entry
-    /// is the length of `children`.
+    /// For each place, and then for the server, the index of its first child in `children`.
+    /// The last entry is the length of `children`.
     starts: Vec<usize>,
     children: Vec<Neighbour>,
 }
@@ -32,7 +33,7 @@ pub(crate) struct Tree {
 pub(crate) struct Leaf {
     pub(crate) worker: NodeKey,
     pub(crate) up: Neighbour,
-    /// The place of the switch.
+    /// The place of the first switch.
     pub(crate) above: usize,
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct Leaf {
 pub(crate) struct Branch {
     pub(crate) switch: NodeKey,
     pub(crate) up: Neighbour,
-    /// The place of the next switch; the one after the last stands for the server.
+    /// The place of the next switch. The number of branches stands for the server.
     pub(crate) above: usize,
 }
 
@@ -49,8 +50,8 @@ pub(crate) struct Branch {
 const NOWHERE: u32 = u32::MAX;
 
 impl Tree {
-    /// Builds the tree that the workers need from `parent`, which gives each node's step towards the server
-    /// (for the server, its step to its switch). `None` if it does not lead all of them there.
+    /// Builds the tree of the workers' paths; `None` if a worker's path does not lead to the server.
+    /// `parent` returns each node's step towards the server. For the server, it returns the step to its switch.
     pub(crate) fn new(
         server: NodeKey,
         workers: &[NodeKey],
@@ -73,7 +74,7 @@ impl Tree {
         Self::arranged(server, leaves, found)
     }
 
-    /// Orders the switches. `None` if the parents form a cycle, which then is not below the server.
+    /// Orders the switches; `None` if some steps form a cycle, which is then not below the server.
     fn arranged(server: NodeKey, mut leaves: Vec<Leaf>, found: ReachedSwitches) -> Option<Self> {
         let ReachedSwitches { ways, mut places } = found;
         let count = ways.len();
@@ -90,7 +91,7 @@ impl Tree {
         let steps = leaves.iter().map(|leaf| (leaf.worker, leaf.up)).chain(ways.iter().copied());
         let children =
             Children::group(count + 1, steps.map(|(node, up)| (place(up.node, &places), below(node, up))));
-        // From the server down, level by level.
+        // The places from the server down, level by level.
         let mut top_down: Vec<usize> = Vec::with_capacity(count);
         let switches = |of: usize| {
             let nodes = children.of(of).iter().map(|child| place(child.node, &places));
@@ -124,26 +125,26 @@ impl Tree {
         Some(Self { server, leaves, branches, places, starts, children })
     }
 
-    /// The part of the tree that workers on hosts other than the server's need.
+    /// Returns the part of the tree that the workers on other hosts than the server's need.
     pub(crate) fn without_server_as_worker(&self) -> Self {
         let workers: Vec<_> =
             self.leaves.iter().map(|leaf| leaf.worker).filter(|&one| one != self.server).collect();
-        // A part of a tree is a tree, so the alternative never happens.
+        // A part of a tree is a tree, so the alternative is never used.
         Self::new(self.server, &workers, |node| self.step(node)).unwrap_or_else(|| self.clone())
     }
 
-    /// A switch's place among the branches.
+    /// Returns the place of a switch among the branches.
     pub(crate) fn place(&self, switch: NodeKey) -> Option<usize> {
         let place = self.places.get(switch.index()).copied().filter(|&place| place != NOWHERE);
         place.map(|place| place as usize)
     }
 
-    /// The switch's step towards the server.
+    /// Returns the switch's step towards the server.
     pub(crate) fn parent(&self, switch: NodeKey) -> Option<Neighbour> {
         self.branches.get(self.place(switch)?).map(|branch| branch.up)
     }
 
-    /// The nodes below a node, by its ports.
+    /// Returns the nodes below a node, by its ports.
     pub(crate) fn children(&self, node: NodeKey) -> &[Neighbour] {
         let place = if node == self.server { Some(self.branches.len()) } else { self.place(node) };
         let ends = place.and_then(|place| self.starts.get(place).zip(self.starts.get(place + 1)));
@@ -159,35 +160,35 @@ impl Tree {
         self.leaf(node).is_some()
     }
 
-    /// The switches, each after all switches below it.
+    /// Returns the switches, each after all switches below it.
     pub(crate) fn branches(&self) -> &[Branch] {
         &self.branches
     }
 
-    /// The workers, in the order of their keys.
+    /// Returns the workers, in the order of their keys.
     pub(crate) fn leaves(&self) -> &[Leaf] {
         &self.leaves
     }
 
-    /// The steps from a worker to the server: each node of the way, and the step from there.
+    /// Returns the steps from a worker to the server: each node of the path, and the step from there.
     pub(crate) fn way(&self, worker: NodeKey) -> Vec<(NodeKey, Neighbour)> {
         let first = self.leaf(worker).map(|leaf| (worker, leaf.up));
         let next = |(_, up): &(NodeKey, Neighbour)| Some((up.node, self.parent(up.node)?));
         std::iter::successors(first, next).collect()
     }
 
-    /// The nodes from a worker to the server, both included.
+    /// Returns the nodes of the path from a worker to the server, both included.
     pub(crate) fn path(&self, worker: NodeKey) -> Vec<NodeKey> {
         let onwards = self.way(worker).into_iter().map(|(_, up)| up.node);
         std::iter::once(worker).chain(onwards).collect()
     }
 
-    /// The node's step towards the server; `None` for the server, unless its host is a worker.
+    /// Returns the node's step towards the server; `None` for the server, unless its host is a worker.
     pub(crate) fn step(&self, node: NodeKey) -> Option<Neighbour> {
         self.parent(node).or_else(|| self.leaf(node).map(|leaf| leaf.up))
     }
 
-    /// The links of the tree.
+    /// Returns the links of the tree.
     pub(crate) fn links(&self) -> BTreeSet<LinkKey> {
         let leaves = self.leaves.iter().map(|leaf| leaf.up.link);
         leaves.chain(self.branches.iter().map(|branch| branch.up.link)).collect()
@@ -208,7 +209,7 @@ impl Tree {
     }
 }
 
-/// The switches that the workers' ways have reached, in that order.
+/// The switches that the workers' paths have reached, in the order in which they were reached.
 #[derive(Default)]
 struct ReachedSwitches {
     ways: Vec<(NodeKey, Neighbour)>,
@@ -217,7 +218,7 @@ struct ReachedSwitches {
 }
 
 impl ReachedSwitches {
-    /// Returns whether the switch is new; the caller then pushes its way.
+    /// Adds a switch. Returns true if it is new; the caller must then push its step.
     fn add(&mut self, switch: NodeKey) -> bool {
         if self.places.len() <= switch.index() {
             self.places.resize(switch.index() + 1, NOWHERE);
@@ -238,7 +239,7 @@ struct Children {
 }
 
 impl Children {
-    /// Groups children by their parent, which is less than `parents`.
+    /// Groups children by their parent, whose number is less than `parents`.
     fn group(parents: usize, children: impl Iterator<Item = (usize, Neighbour)> + Clone) -> Self {
         let mut starts = vec![0; parents + 1];
         for (parent, _) in children.clone() {
@@ -263,7 +264,7 @@ impl Children {
         &self.all[self.starts[parent]..self.starts[parent + 1]]
     }
 
-    /// The same with the parents reordered.
+    /// Returns the groups in a new order of the parents.
     fn reordered(&self, order: impl Iterator<Item = usize>) -> Self {
         let (mut starts, mut all) = (vec![0], Vec::with_capacity(self.all.len()));
         for parent in order {

@@ -1,7 +1,7 @@
-//! A bound on how fast a tree can be: for every worker, the slowest link on its best way to the server.
+//! A lower bound of a tree's time: the slowest link on the best path of a worker to the server.
 //!
-//! If every switch aggregates, a tree puts one stream on each of its links. So a tree whose links are all within this
-//! bound is as fast as any, whatever its shape.
+//! If every switch aggregates, a tree puts one stream on each of its links. So if all links of a tree are within this
+//! bound, it is as fast as any tree, independent of its shape.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,11 +14,11 @@ use crate::grow::{Links, Members};
 use crate::request::JobRequest;
 use crate::traffic::Frames;
 
-/// A link is within the bound even if it takes this many times as long: hop stacks are longer on some
-/// links than on others.
+/// A link is within the bound even if it takes this number of times the bound.
+/// Hop stacks are longer on some links than on others.
 pub(crate) const SLACK: f64 = 1.05;
 
-/// The time of links for one stream of a job.
+/// The times that links take for one stream of a job.
 pub(crate) struct Pace<'a> {
     fabric: &'a Fabric<'a>,
     bytes: u64,
@@ -35,8 +35,8 @@ impl<'a> Pace<'a> {
         of(0).max(of(1))
     }
 
-    /// The least time, in seconds, of any tree through switches that `may_pass` allows;
-    /// infinite if there is none.
+    /// Returns a lower bound of the time, in seconds, of any tree through switches that `may_pass` allows.
+    /// Infinite if such a tree does not exist.
     pub(crate) fn least(
         &self,
         edges: &Edges,
@@ -49,7 +49,7 @@ impl<'a> Pace<'a> {
         between.chain(members.own_links().map(|link| self.of(link))).fold(0.0, f64::max)
     }
 
-    /// The links between such switches that take at most about this many seconds.
+    /// Returns the links between switches of `may_pass` that take at most about `seconds` seconds.
     pub(crate) fn within(&self, seconds: f64, edges: &Edges, may_pass: impl Fn(NodeKey) -> bool) -> Links {
         let switches = (0..edges.switches()).map(NodeKey::new).filter(|&switch| may_pass(switch));
         let all = switches.flat_map(|switch| edges.of_switch(switch)).filter(|edge| may_pass(edge.via.node));
@@ -57,10 +57,10 @@ impl<'a> Pace<'a> {
         Links::of(self.fabric, fast)
     }
 
-    /// For each switch, the time of the slowest link on its best way to `to`.
+    /// Returns, for each switch, the time of the slowest link on its best path to `to`.
     fn widest(&self, edges: &Edges, to: NodeKey, may_pass: impl Fn(NodeKey) -> bool) -> Vec<f64> {
         let mut best = vec![f64::INFINITY; edges.switches()];
-        // Times are not negative, so their bits sort like the times.
+        // Times are not negative, so their bits have the same order as the times.
         let mut queue = BinaryHeap::from([Reverse((0u64, to))]);
         while let Some(Reverse((bits, at))) = queue.pop() {
             let slowest = f64::from_bits(bits);

@@ -1,4 +1,4 @@
-//! When a job should move to another tree, and how its own traffic matters.
+//! Tests when a job should move to another tree, and how its own traffic matters.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ impl Fabric {
         plan(&self.topology, &self.state, job).unwrap()
     }
 
-    /// The plan of a job while this link is dead; afterwards it is alive again.
+    /// Plans a job while this link is dead. Afterwards the link is alive again.
     fn plan_without(&mut self, a: &str, b: &str, job: &JobRequest) -> Plan {
         let link = self.link(a, b);
         self.state.dead_links.insert(link);
@@ -53,7 +53,7 @@ impl Fabric {
         plan
     }
 
-    /// Sets the loads that port counters show while a job makes this many all-reduces a second.
+    /// Sets the loads that port counters show while a job runs this number of all-reduces per second.
     fn runs(&mut self, plan: &Plan, per_second: f64) {
         for link in &plan.traffic.links {
             let load = self.state.load.entry(link.direction).or_default();
@@ -75,7 +75,7 @@ fn a_job_does_not_flee_from_its_own_traffic() {
     assert_eq!((spine(&old), spine(&other)), ("spine0", "spine1"));
     assert!(!is_better(&other, &old, &fabric.state) && !is_better(&old, &other, &fabric.state));
 
-    // 5 all-reduces of 1 MiB a second are nearly all that links of 50 Mbit/s carry.
+    // 5 all-reduces of 1 MiB per second nearly fill links of 50 Mbit/s.
     fabric.runs(&old, 5.0);
     assert_eq!(spine(&fabric.plan(&fabric.job())), "spine1", "planned on the loads as they are");
     assert!(!is_better(&other, &old, &fabric.state));
@@ -92,7 +92,7 @@ fn others_on_its_links_drive_a_job_away_if_that_is_clearly_better() {
     fabric.runs(&old, 2.0);
     let uplink = fabric.direction("leaf2", "spine0");
     let own = fabric.state.load[&uplink];
-    // The workers' links determine the tree's time until an uplink has less than 50 Mbit/s left for it.
+    // The workers' links determine the tree's time until an uplink has less than 50 Mbit/s left for the job.
     for (others, moves) in [(8_000_000, false), (12_000_000, true), (45_000_000, true)] {
         fabric.state.load.insert(uplink, own + others);
         assert_eq!(is_better(&other, &old, &fabric.state), moves, "{others}");
@@ -106,11 +106,11 @@ fn a_job_moves_back_to_the_servers_own_host_but_not_for_a_little() {
     let worker_serves = fabric.plan(&JobRequest { server: fabric.key("w0"), ..fabric.job() });
     let back = fabric.plan(&fabric.job());
     fabric.runs(&worker_serves, 1.0);
-    // The link of w0 has to carry everything twice.
+    // The link of w0 must carry everything twice.
     assert!(is_better(&back, &worker_serves, &fabric.state));
     assert!(!is_better(&worker_serves, &back, &fabric.state));
 
-    // Moving from one worker to another gains nothing.
+    // A move of the server from one worker to another gains nothing.
     let other = fabric.plan(&JobRequest { server: fabric.key("w5"), ..fabric.job() });
     assert!(!is_better(&other, &worker_serves, &fabric.state));
 }
@@ -135,7 +135,6 @@ fn what_is_alive_and_who_is_in_come_before_times() {
     assert!(!is_better(&other, &all, &fabric.state), "neither works");
 }
 
-/// A pair of workers on each of two leaves, a server each, and three spines.
 #[test]
 fn a_link_that_loses_a_jobs_packets_is_left_and_one_that_loses_longer_ones_is_not() {
     let mut fabric = Fabric::shipped("leaf-spine-8.toml");
@@ -156,6 +155,7 @@ fn a_link_that_loses_a_jobs_packets_is_left_and_one_that_loses_longer_ones_is_no
     assert!(is_better(&new, &present, &fabric.state));
 }
 
+/// Makes two leaves with two workers and a server each, below three spines.
 fn three_spines() -> Fabric {
     let mut text = "name = 'three'\ndefaults = { rate = '100 Mbit/s' }\nswitch = [".to_owned();
     text += "{ name = 's0' }, { name = 's1' }, { name = 's2' }, { name = 'l0' }, { name = 'l1' }]\nhost = [";
@@ -209,7 +209,7 @@ fn plain_switches_go_on_as_they_forward_until_that_is_repaired() {
     let around = fabric.plan(&fabric.job());
     assert_eq!(around.workers[0].path.len(), 5, "w goes round by b");
     assert!(around.works(&fabric.topology, &fabric.state) && !before.works(&fabric.topology, &fabric.state));
-    // With ordinary forwarding again, b sends what is for w the short way.
+    // With ordinary forwarding again, b sends frames for w along the short path.
     fabric.state.forwarding = None;
     fabric.state.dead_links.clear();
     assert!(!around.works(&fabric.topology, &fabric.state) && before.works(&fabric.topology, &fabric.state));

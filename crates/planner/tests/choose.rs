@@ -1,4 +1,4 @@
-//! Choice of the workers and the server that continue after failures.
+//! Tests the choice of the workers and the server that continue after failures.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use std::collections::BTreeSet;
@@ -46,14 +46,15 @@ impl Fabric {
         self.state.dead_links.insert(self.link(a, b));
     }
 
-    /// The choice if every live host could serve.
+    /// Makes the choice if every live host could be the server.
     fn chosen(&self) -> Result<Chosen, PlanError> {
         let hosts = self.topology.hosts().map(|(key, ..)| key);
         let alive: Vec<_> = hosts.filter(|key| !self.state.dead_nodes.contains(key)).collect();
         choose(&self.topology, &self.state, &self.job, &alive)
     }
 
-    /// The server and the ranks left out; checks that there is a plan for all others.
+    /// Returns the chosen server and the ranks that are left out.
+    /// Checks that a plan exists for all other ranks.
     #[track_caller]
     fn server_and_lost(&self) -> (String, Vec<u16>) {
         let Chosen { server, left_out } = self.chosen().unwrap();
@@ -93,7 +94,7 @@ fn nothing_changes_while_all_is_well() {
     for name in ["three-tier-8.toml", "leaf-spine-8.toml", "plain-middle-4.toml"] {
         let mut fabric = Fabric::shipped(name);
         assert_eq!(fabric.server_and_lost(), lost("ps", []));
-        // Nor when a worker serves, and the intended server is back.
+        // A worker that is the server keeps this role, even if the intended server is back.
         fabric.job.server = fabric.key("w1");
         assert_eq!(fabric.server_and_lost(), lost("w1", []));
     }
@@ -106,7 +107,7 @@ fn without_the_root_one_half_goes_on_and_a_worker_serves() {
     assert_eq!(fabric.server_and_lost(), lost("w0", 4..8));
     fabric.kill("w1");
     assert_eq!(fabric.server_and_lost(), lost("w4", 0..4), "the larger half");
-    // The present server continues when the halves are equal again.
+    // The present server continues if the two halves have equally many workers again.
     fabric.job.server = fabric.key("w6");
     fabric.state.dead_nodes.remove(&fabric.key("w1"));
     assert_eq!(fabric.server_and_lost(), lost("w6", 0..4));
@@ -119,7 +120,7 @@ fn a_dead_server_costs_nobody() {
     assert_eq!(fabric.server_and_lost(), lost("w0", []));
     fabric.kill("w0");
     assert_eq!(fabric.server_and_lost(), lost("w1", [0]));
-    // Ranks decide, not the topology's order.
+    // The order of ranks decides, and not the topology's order.
     fabric.job.workers = Member::ranked(fabric.job.workers.iter().rev().map(|worker| worker.host));
     assert_eq!(fabric.server_and_lost(), lost("w7", [7]));
 }
@@ -156,7 +157,7 @@ fn a_dead_spine_costs_nobody_and_a_cut_uplink_moves_the_tree() {
     fabric.kill("spine0");
     assert_eq!(fabric.server_and_lost(), lost("ps", []));
     assert_eq!(spines(&fabric), ["spine1"]);
-    // The other spine dies, too: the server keeps the workers of its own leaf.
+    // If the other spine dies, too, the server keeps only the workers of its own leaf.
     fabric.kill("spine1");
     assert_eq!(fabric.server_and_lost(), lost("ps", 2..8));
 }
@@ -175,8 +176,8 @@ fn nobody_is_left() {
     assert_eq!(fabric.chosen().unwrap_err(), PlanError::NoWorkers);
 }
 
-/// Two plain switches lead to the root. If q's own link is cut, q can continue by x alone, and p by n
-/// only.
+/// A topology in which two plain switches lead to the root.
+/// If the link of q is cut, q can only continue through x, and p only through n.
 const CROSSED: &str = "name = 'crossed'\ndefaults = { rate = '1 Gbit/s' }
     switch = [{ name = 'root' }, { name = 'n', programmable = false }, { name = 'm', programmable = false },
               { name = 'p' }, { name = 'x' }, { name = 'q' }]
@@ -207,7 +208,7 @@ fn a_plain_switch_takes_frames_along_its_own_way_only() {
     let mut fabric = Fabric::of(Topology::parse(text, "ring.toml").unwrap());
     assert_eq!(fabric.reached("ps"), ["ps", "w", "v"]);
     assert_eq!(fabric.reached("v"), ["ps", "w"], "its own gradients would not come back to it");
-    // The way from c around by b is alive, but b would send its frames to a, which is not the way they came.
+    // The path from c through b is alive. But b would send frames for c to a, and not back along this path.
     fabric.cut("c", "a");
     assert_eq!(fabric.reached("ps"), ["ps", "v"]);
     assert_eq!(fabric.server_and_lost(), lost("ps", [0]));
@@ -221,7 +222,7 @@ fn a_way_that_plain_switches_take_is_found_though_no_short_one_is_such() {
         link = [{ ends = ['p', 's0'], load = '69 Mbit/s' }, { ends = ['s2', 's0'] }, { ends = ['s3', 's0'] },
                 { ends = ['p', 's3'] }, { ends = ['s3', 's2'] }, { ends = ['p', 'ps'] }, { ends = ['s2', 'w'] }]";
     let mut fabric = Fabric::of(Topology::parse(text, "loop.toml").unwrap());
-    // p still sends what is for w to s0, whose link is loaded, so all short ways come to p from s3.
+    // p still sends frames for w to s0, whose link is loaded. So all short paths enter p from s3.
     fabric.cut("s2", "s0");
     assert_eq!(fabric.reached("ps"), ["w"]);
     let plan = plan(&fabric.topology, &fabric.state, &fabric.job).unwrap();
@@ -264,7 +265,7 @@ proptest! {
         }
     }
 
-    /// Hosts reach a server exactly when there is a plan for them alone.
+    /// A host reaches a server exactly if a plan for this host alone exists.
     #[test]
     fn reaching_is_having_a_plan(topology in topologies(), dead in prop::collection::vec(any::<Index>(), 0..3)) {
         let mut fabric = Fabric::of(topology);

@@ -1,4 +1,4 @@
-//! Teams whose processes become slow and well again, step by step.
+//! Tests of teams whose processes become slow and recover, step by step.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use tributary_planner::degraded::{Condition, Mode, STEADY_STEPS, Step, Team, Ver
 const SHARE: f64 = 16.0;
 const COMMUNICATION: f64 = 0.05;
 
-/// A job whose processes take as long as the test says.
+/// A job whose processes take the times that the test sets.
 struct Job {
     team: Team,
     /// The factor by which each process is slowed down.
@@ -15,7 +15,7 @@ struct Job {
     active: Vec<u16>,
     mode: Option<Mode>,
     theta: f64,
-    /// Seconds by which the all-reduce is longer while a slow process takes part.
+    /// The seconds by which the all-reduce takes longer while a slow process takes part.
     held_up: f64,
 }
 
@@ -48,7 +48,8 @@ impl Job {
         }
     }
 
-    /// The computing time of a process: 0.02 s for each step and 0.01 s for each sample, slowed down.
+    /// Returns the computing time of a process:
+    /// 0.02 s for each step and 0.01 s for each sample, slowed down.
     fn compute(&self, rank: u16) -> f64 {
         self.slowdowns[usize::from(rank)] * (0.02 + 0.01 * self.samples(rank))
     }
@@ -58,7 +59,7 @@ impl Job {
         COMMUNICATION + if disturbed { self.held_up } else { 0.0 }
     }
 
-    /// Makes one step of all processes, each `noise` times as long; returns its time.
+    /// Runs one step of all processes, and returns its time. `noise` is the factor of each process's time.
     fn step(&mut self, noise: impl Fn(u16) -> f64) -> f64 {
         let times: Vec<(u16, f64)> =
             (0..self.slowdowns.len() as u16).map(|rank| (rank, self.compute(rank) * noise(rank))).collect();
@@ -72,7 +73,7 @@ impl Job {
         end
     }
 
-    /// Carries out the decision. Returns whether it is a change.
+    /// Carries out the decision. Returns true if the group changes.
     fn act(&mut self) -> bool {
         let decision = self.team.decide(self.theta);
         match decision.verdict {
@@ -91,7 +92,8 @@ impl Job {
         true
     }
 
-    /// Steps until there is a change; `None` if there is none within `most`.
+    /// Runs steps until the group changes, and returns their number; `None` if it does not change within
+    /// `most` steps.
     fn steps_to_a_change(&mut self, most: usize) -> Option<usize> {
         (1..=most).find(|_| {
             self.step(|_| 1.0);
@@ -144,7 +146,7 @@ fn a_slow_hosts_agent_holds_the_all_reduce_up_only_while_it_is_in() {
         let mut job = Job::new(8, 0.1);
         assert!(well_at_first == 0 || job.steps_to_a_change(well_at_first).is_none());
         (0..4).for_each(|rank| job.slowdowns[rank] = 4.0);
-        // Now and then its agent gets to run when it has to.
+        // In some steps, the agent runs without delay.
         let held_up = [0.4, 0.5, 0.0, 0.4];
         let predicted = (0..).find_map(|step| {
             job.held_up = held_up[step % held_up.len()];
@@ -221,7 +223,7 @@ fn what_is_known_of_a_process_is_not_known_of_the_next_one_in_its_place() {
 }
 
 proptest! {
-    /// However much times vary by chance, all processes stay in as long as they are alike.
+    /// If the times of processes vary only by chance, all processes stay in the job.
     #[test]
     fn nobody_is_taken_out_for_chance(processes in 2usize..12, noise in proptest::collection::vec(0.8..1.25f64, 64)) {
         let mut job = Job::new(processes, 0.3);
@@ -231,7 +233,8 @@ proptest! {
         }
     }
 
-    /// Whatever is measured, the decision is one of the candidates, and makes steps shorter by a tenth.
+    /// For any measurements, a change is to one of the candidates, and makes steps shorter by at least a
+    /// tenth.
     #[test]
     fn a_change_is_worth_it(
         steps in proptest::collection::vec((0u16..6, 1u32..64, 1e-3..10.0f64, 0.0..1.0f64), 0..300), theta in 0.0..1.0f64,

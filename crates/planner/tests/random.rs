@@ -1,4 +1,4 @@
-//! Plans on random topologies, judged by walking packets through their tables.
+//! Tests of plans on random topologies: packets are walked through their tables.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 mod network;
@@ -10,12 +10,12 @@ use tributary_planner::{Downlink, FabricState, JobRequest, PlanError, plan};
 use tributary_testkit::topologies::topologies;
 use tributary_topology::Topology;
 
-/// Jobs of 1,024 bytes with every combination of aggregation and downlink.
+/// Returns jobs of 1,024 bytes with every combination of aggregation and downlink.
 fn jobs(topology: &Topology) -> Vec<JobRequest> {
     variants(&JobRequest::of(topology, 64, 1024).unwrap())
 }
 
-/// The same with a worker as the server.
+/// Returns such jobs with a worker as the server.
 fn jobs_that_a_worker_serves(topology: &Topology, server: Index) -> Vec<JobRequest> {
     let job = JobRequest::of(topology, 64, 1024).unwrap();
     let server = server.get(&job.workers).host;

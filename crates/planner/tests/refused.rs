@@ -1,4 +1,4 @@
-//! Requests that cannot be planned.
+//! Tests of requests that have no plan.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use std::fmt::Write;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 use tributary_planner::{Aggregation, FabricState, JobRequest, Member, Plan, PlanError, plan};
 use tributary_topology::{FatTree, NodeKey, Topology};
 
-/// `depth` switches in a row, the server at the first and the workers at the last of them.
+/// Makes a row of `depth` switches, with the server at the first switch and the workers at the last.
 fn chain(depth: usize, workers: usize) -> Topology {
     let mut text = "name = 'chain'\ndefaults = { rate = '1 Gbit/s' }\n".to_owned();
     for n in 0..depth {

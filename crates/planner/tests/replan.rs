@@ -1,4 +1,4 @@
-//! Plans of jobs that have lost something, compared with fresh ones.
+//! Tests of plans for jobs that have lost a part of their tree, compared with fresh plans.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests may panic")]
 
 mod network;
@@ -10,7 +10,7 @@ use tributary_planner::{FabricState, JobRequest, Plan, PlanError, plan, replan};
 use tributary_testkit::topologies::topologies;
 use tributary_topology::{FatTree, NodeKey, Topology};
 
-/// Makes something die: a switch, a link or a worker's host.
+/// Kills a switch, a link or a worker's host.
 fn dies(topology: &Topology, state: &mut FabricState, job: &mut JobRequest, (kind, which): (u8, Index)) {
     match kind {
         0 => drop(
@@ -90,8 +90,8 @@ proptest! {
     }
 }
 
-/// The switches of a plan whose onward link differs from the other plan's, or
-/// that the other plan lacks.
+/// Returns the switches of the new plan whose next link differs from the old plan's, or that the old
+/// plan lacks.
 fn changed(old: &Plan, new: &Plan) -> Vec<String> {
     let kept = |key: NodeKey, link| old.switches.iter().any(|role| role.key == key && role.up.link == link);
     let new = new.switches.iter().filter(|role| !kept(role.key, role.up.link));
@@ -112,7 +112,7 @@ fn what_a_failure_does_not_touch_stays() {
     let below = dead.down.len();
     state.dead_nodes.insert(dead.key);
     let new = judge(&topology, &state, &job, &old).unwrap();
-    // The edge switches of its pod go on by another aggregation switch, which needs its own way to the server.
+    // The edge switches of its pod continue through another aggregation switch, which needs its own path to the server.
     let changed = changed(&old, &new);
     assert!((below + 1..=below + 3).contains(&changed.len()), "{changed:?}");
     let pod = dead.name.trim_start_matches("agg").split('-').next().unwrap();

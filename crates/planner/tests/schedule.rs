@@ -1,4 +1,4 @@
-//! From the profile of a backward pass to a schedule.
+//! Tests of the schedule that follows from the profile of a backward pass.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
 
 use std::time::Duration;
@@ -16,8 +16,8 @@ fn profile(ready: impl IntoIterator<Item = u64>) -> Profile {
     Profile { gradients: ready.into_iter().map(gradient).collect(), start_up: START_UP }
 }
 
-/// 50 gradients in 5 bursts, the last layer's first: 10 gradients a millisecond apart, and 20
-/// ms until the next ones.
+/// Returns the times of 50 gradients in 5 bursts, with the gradients of the last layer first.
+/// A burst has 10 gradients, one each millisecond. The next burst begins 20 ms after its end.
 fn bursts() -> Vec<u64> {
     (0..50).rev().map(|place| place / 10 * 29 + place % 10).collect()
 }

@@ -1,4 +1,4 @@
-//! Plans on the topologies that we ship.
+//! Tests of plans on the topologies that the project ships.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use std::path::PathBuf;
@@ -83,13 +83,13 @@ fn bytes_follow_from_the_frames() {
     assert_eq!(plan.traffic.busiest_link().unwrap().bytes, 5 * (70 + 4 * 6 + 1024));
 }
 
-/// For each slice, a link carries all streams that no switch has merged; other
-/// jobs' loads do not count.
+/// For each slice, a link carries all streams that no switch has aggregated.
+/// The loads of other jobs do not count.
 #[test]
 fn a_slice_takes_as_long_as_on_the_slowest_link() {
     let topology = shipped("three-tier-8.toml");
     let micros = |aggregation| with(&topology, aggregation, Downlink::Multicast).slice_time().as_micros();
-    // 1,110 bytes and the hop entries of the longest stack that is left, at 50 Mbit/s.
+    // A frame has 1,110 bytes and the remaining hop entries of the longest stack. The rate is 50 Mbit/s.
     let tree = micros(Aggregation::Tree);
     assert!((176..184).contains(&tree), "{tree} µs");
     let alone = micros(Aggregation::None);
@@ -153,7 +153,7 @@ fn only_leaves_aggregate_where_only_they_may() {
         assert_eq!((switch.aggregate, switch.fan_in), (leaf, if leaf { 2 } else { 0 }), "{}", switch.name);
         assert_eq!(switch.result_group.as_ref().unwrap().release, leaf);
     }
-    // The middle switch passes two streams on without telling them apart.
+    // The middle switch forwards two streams, and does not distinguish them.
     let middle = switch(&plan, "mid0");
     assert!(middle.admission.iter().all(|a| a.children == 1 && !a.aggregate && a.fan_in == 0));
     let server_children: Vec<_> = plan.workers.iter().map(|w| w.up.last().unwrap().child).collect();
@@ -206,7 +206,7 @@ fn what_meets_at_a_full_switch_passes_it_unadded() {
     let plan = plan(&topology, &state, &job(&topology)).unwrap();
     assert!(!switch(&plan, "mid1").aggregate);
     assert_eq!(switch(&plan, "root").fan_in, 3);
-    // Two children come in by the port to mid1.
+    // The packets of two children arrive at the port to mid1.
     let by_port: Vec<_> = switch(&plan, "root").admission.iter().map(|a| a.children).collect();
     assert_eq!(by_port, [0b111, 0b001, 0b110]);
     assert!(
@@ -244,7 +244,7 @@ fn behind_a_plain_switch_each_host_is_let_in_as_what_it_is() {
     };
     let host = |name: &str| Some(name.to_owned());
     let (gradients, results) = ((true, false), (false, true));
-    // Sums of w0 and w1 have the addresses and the rank of one of the two.
+    // The sums of w0 and w1 have the addresses and the rank of one of the two.
     let by_children = [("w0", 0b01, 0), ("w1", 0b01, 1), ("w2", 0b10, 2), ("w3", 0b10, 3)];
     let of_root = by_children.map(|(name, child, rank)| (2, host(name), child, Some(rank), gradients));
     assert_eq!(admitted("root"), [&[(1, None, 0b11, None, results)][..], &of_root].concat());

@@ -1,4 +1,4 @@
-//! Plans that are written to disk and restored.
+//! Tests of plans that are written to disk and restored.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 mod network;
@@ -13,7 +13,8 @@ use tributary_topology::Topology;
 
 const THREE_TIER: &str = include_str!("../../../topologies/three-tier-8.toml");
 
-/// The plan of a random job on the topology: some of its workers, any host as the server, any variant.
+/// Returns the plan of a random job on the topology:
+/// some of its workers, any host as the server, any variant.
 fn planned(topology: &Topology, [server, variant]: [Index; 2], leave: &[Index]) -> Option<Plan> {
     let mut job = JobRequest::of(topology, 64, 1024).unwrap();
     for index in leave.iter().take(job.workers.len() - 1) {
@@ -38,7 +39,7 @@ enum Damage {
     Number(u64),
     Flip,
     Text(String),
-    /// Something of the same kind from elsewhere in the plan.
+    /// A value of the same kind from another place in the plan.
     Copied(Index),
     Removed,
     Doubled,
@@ -55,7 +56,7 @@ fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-/// Pointers to everything in the value.
+/// Collects pointers to all parts of the value.
 fn places(value: &Value, here: &str, all: &mut Vec<String>) {
     all.push(here.to_owned());
     let below: Vec<(String, &Value)> = match value {
@@ -105,7 +106,7 @@ proptest! {
         }
     }
 
-    /// Whatever is on disk is either refused, or is a plan by which packets find their way.
+    /// Any data on disk is either rejected, or is a plan whose packets arrive.
     #[test]
     fn damage_is_noticed_or_does_no_harm(
         topology in topologies(),
@@ -130,7 +131,7 @@ fn topology(text: &str) -> Topology {
     Topology::parse(text, "edited.toml").unwrap()
 }
 
-/// The plan of all workers, one of which is the server.
+/// Returns the stored plan of all workers, one of which is the server.
 fn stored() -> Value {
     let topology = topology(THREE_TIER);
     let job = JobRequest::of(&topology, 64, 1024).unwrap();
@@ -138,7 +139,7 @@ fn stored() -> Value {
     to_json(&plan(&topology, &FabricState::of(&topology, 4096), &job).unwrap())
 }
 
-/// Why the plan is refused after the topology file has been edited.
+/// Returns the error of restoring the plan after these edits of the topology file.
 #[track_caller]
 fn after(edits: &[(&str, &str)]) -> StoredPlanError {
     let text = edits.iter().fold(THREE_TIER.to_owned(), |text, (before, now)| {

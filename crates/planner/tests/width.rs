@@ -1,12 +1,13 @@
-//! Links of different MTUs: how wide a job's slices are, and which links its tree takes.
+//! Tests on links of different MTUs: the width of a job's slices, and the links of its tree.
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic")]
 
 use tributary_planner::{FabricState, JobRequest, Plan, PlanError, plan, reachable, replan};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::SliceWidth;
 
-/// Two leaves with a worker each, under two spines; the server is at the first leaf.
-/// `wide` and `narrow` are the attributes of the two spines' links, `worker` those of the second worker's link.
+/// Makes two leaves with a worker each, below two spines. The server is at the first leaf.
+/// `wide` and `narrow` are the attributes of the two spines' links. `worker` has the attributes of the second worker's
+/// link.
 fn two_spines(wide: &str, narrow: &str, worker: &str) -> Topology {
     let text = format!(
         "name = 'two-spines'
@@ -20,7 +21,7 @@ fn two_spines(wide: &str, narrow: &str, worker: &str) -> Topology {
     Topology::parse(&text, "two-spines.toml").unwrap()
 }
 
-/// The job of the whole topology, and its plan.
+/// Returns the job of the whole topology, and its plan.
 fn planned(topology: &Topology) -> (JobRequest, Plan) {
     let job = JobRequest::of(topology, 64, 1 << 20).unwrap();
     let plan = plan(topology, &FabricState::of(topology, 4096), &job).unwrap();
@@ -37,7 +38,7 @@ fn passes(plan: &Plan, switch: &str) -> bool {
 
 #[test]
 fn a_tree_leads_round_links_that_are_too_narrow_for_its_slices() {
-    // The narrow links would be the faster ones, by a little.
+    // The narrow links would be slightly faster.
     let topology = two_spines(", rate = '900 Mbit/s'", ", mtu = 1500", "");
     let (_, plan) = planned(&topology);
     assert_eq!(plan.width, SliceWidth::WIDEST);
@@ -63,7 +64,7 @@ fn a_members_own_link_bounds_the_width_and_so_does_the_program() {
     assert_eq!(of_program(SliceWidth::NARROWEST), SliceWidth::NARROWEST);
 }
 
-/// A job keeps its width: if only narrower links are left it has no tree, and the error names the link.
+/// A job keeps its width. If only narrower links remain, it has no tree, and the error names a link.
 #[test]
 fn a_job_that_is_left_with_links_that_are_too_narrow_is_told_which() {
     let topology = two_spines("", ", mtu = 1500", "");
@@ -80,7 +81,7 @@ fn a_job_that_is_left_with_links_that_are_too_narrow_is_told_which() {
     let ps = key(&topology, "ps");
     let reaching = |width| reachable(&topology, &state, ps, width).contains(&key(&topology, "w1"));
     assert_eq!([SliceWidth::ETHERNET, SliceWidth::WIDEST].map(reaching), [true, false]);
-    // A link that is down is not too narrow.
+    // A link that is down does not count as too narrow.
     let dead_nodes = [key(&topology, "wide"), key(&topology, "narrow")].into();
     let state = FabricState { dead_nodes, ..FabricState::of(&topology, 4096) };
     assert!(matches!(plan(&topology, &state, &job), Err(PlanError::Unreachable { .. })));

@@ -1,5 +1,6 @@
-//! The loops over a slice's values: as the processor's widest vectors run them, and the same loops as
-//! they are compiled for any processor, in turn. Prints gigabytes of floats a second and the ratio.
+//! Measures the loops over a slice's values, with the processor's widest vectors and without them, in
+//! turn.
+//! Prints gigabytes of floats per second, and the ratio.
 #![allow(
     dead_code,
     unused_imports,
@@ -30,7 +31,7 @@ use numbers::vectors::{self, Extent};
 const ROUNDS: usize = 21;
 const ROUND: Duration = Duration::from_millis(10);
 
-/// The number of values that share a scale, and of such blocks in a slice.
+/// The number of values that share a scale; `BLOCKS` is the number of such blocks in a slice.
 const BLOCK: usize = SliceWidth::ETHERNET.values_in_block();
 const BLOCKS: usize = SliceWidth::ETHERNET.values() / BLOCK;
 
@@ -65,7 +66,7 @@ fn plain_restore(integers: ValuesView<'_>, unit: f64, out: &mut [f32]) {
     }
 }
 
-/// Gigabytes a second of `slice`, which goes over one slice.
+/// Returns the rate of `slice`, in gigabytes per second. Each call processes one slice.
 fn rate(slice: &mut dyn FnMut()) -> f64 {
     let (mut slices, begin) = (0_u32, Instant::now());
     while begin.elapsed() < ROUND {
@@ -80,7 +81,7 @@ fn median(mut rates: Vec<f64>) -> f64 {
     rates[rates.len() / 2]
 }
 
-/// Measures both in turn, so that what else happens on the machine meets both.
+/// Measures both in turn, so that other load of the machine affects both.
 fn compare(what: &str, mut plain: impl FnMut(), mut vectors: impl FnMut()) {
     let rounds = (0..ROUNDS).map(|_| (rate(&mut plain), rate(&mut vectors)));
     let (before, after): (Vec<_>, Vec<_>) = rounds.unzip();

@@ -1,5 +1,6 @@
-//! Measures the cost of tags: nanoseconds to make the tag of one slice and to verify a sum, by the
-//! number of members. With `--json` it prints a list for programs.
+//! Measures the cost of tags, by the number of members.
+//! The costs are the nanoseconds to make the tag of one slice, and to verify a sum. With `--json` it prints a list for
+//! programs.
 #![allow(
     dead_code,
     unused_imports,
@@ -31,7 +32,7 @@ use tags::{Agreed, Meaning, Membership, Share, Subject};
 const ROUNDS: usize = 21;
 const ROUND: Duration = Duration::from_millis(10);
 
-/// The median over rounds, in nanoseconds.
+/// Returns the median time over all rounds, in nanoseconds.
 fn nanoseconds(mut slice: impl FnMut()) -> f64 {
     let mut rounds = [(); ROUNDS].map(|()| {
         let (mut slices, begin) = (0_u32, Instant::now());
@@ -71,7 +72,7 @@ fn main() {
             seq: Seq(7),
             scale: members.digest(&Agreed { lanes: black_box(&lanes), not_finite: 0, weight }),
         };
-        // All but the first member give zeros.
+        // All members except the first contribute zeros.
         let share = |rank| Share { rank, weight: 1 };
         let first = share(Rank::new(0));
         let make = nanoseconds(|| {

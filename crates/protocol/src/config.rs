@@ -8,11 +8,11 @@ use tributary_wire::{Downlink, JobId, JobSecret, Rank, Seq, SliceWidth};
 
 use crate::tags::MOST_MEMBERS;
 
-/// Slices that one job may have under way at once, unless its plan says otherwise: S of
-/// `docs/specification.md`.
+/// The default window of a job, in slices: S of `docs/specification.md`. A plan may set another window.
 pub const DEFAULT_WINDOW: u32 = 256;
 
-/// The largest window: far below the 2^31 within which sequence numbers can be ordered.
+/// The largest window, in slices.
+/// It is far below 2^31, the distance up to which sequence numbers can be ordered.
 pub const MAX_WINDOW: u32 = 1 << 20;
 
 /// Configuration with which a worker joins a job.
@@ -20,25 +20,28 @@ pub const MAX_WINDOW: u32 = 1 << 20;
 pub struct WorkerConfig {
     /// Data-plane job id of the current generation.
     pub job: JobId,
-    /// This worker.
+    /// The rank of this worker.
     pub rank: Rank,
-    /// Every member of the job, this worker among them, in any order.
+    /// The ranks of all members of the job, including this worker, in any order.
     pub members: Vec<Rank>,
-    /// The secret that tags are made from: the same for all members for life.
+    /// The secret from which tags and masks are derived. It is equal on all members and never changes.
     pub secret: JobSecret,
     /// True if values are hidden from all but members. All members must use the same value.
     pub confidential: bool,
-    /// Number of values that a slice has: the same for all members for life.
+    /// The number of values in a slice. It is equal on all members and never changes.
     pub width: SliceWidth,
-    /// Slots that the job owns on every switch: a power of two, the same for all members for life.
+    /// The number of slots that the job owns on every switch: a power of two. It is equal on all members
+    /// and never changes.
     pub window: u32,
-    /// The first slice: [`Seq::FIRST`] for a new job, an operation's beginning for one who joins later:
-    /// [`Standing::next`](crate::Standing::next) of the other members.
+    /// The first slice that the worker sends.
+    /// It is [`Seq::FIRST`] in a new job. A worker that joins later takes [`Standing::next`](crate::Standing::next) of
+    /// the other members.
     pub start: Seq,
-    /// Operations that the job had begun before: 0 for a new job,
-    /// [`Standing::begun`](crate::Standing::begun) of the other members for one who joins later.
+    /// The number of operations that the job has begun before `start`.
+    /// It is 0 in a new job. A worker that joins later takes [`Standing::begun`](crate::Standing::begun) of the other
+    /// members.
     pub begun: u64,
-    /// When to ask again.
+    /// The timers for retransmit requests.
     pub timers: Timers,
 }
 
@@ -47,7 +50,7 @@ pub struct WorkerConfig {
 pub struct ServerConfig {
     /// Data-plane job id of the current generation.
     pub job: JobId,
-    /// Every member of the job, in any order.
+    /// The ranks of all members of the job, in any order.
     pub members: Vec<Rank>,
     /// The number of values in a slice, as in [`WorkerConfig::width`].
     pub width: SliceWidth,
@@ -56,46 +59,50 @@ pub struct ServerConfig {
     /// The first slice that the job will send.
     /// A server that [takes over](crate::Server::take_over) receives the slice that is due in each slot instead.
     pub start: Seq,
-    /// Number of children (not workers) from which each slice comes, as in the hop entries for the server.
+    /// The number of children from which the server waits for each slice. It is equal to the fan-in of the
+    /// server's hop entries.
+    /// Children are the server's neighbours in the tree, so this number can be smaller than the number of workers.
     pub fan_in: u8,
     /// The route of first results from the server to the workers.
     pub downlink: Downlink,
-    /// The key with which it vouches for the results that it sends: [`vouching_key`](crate::vouching_key)
-    /// of the members' secret.
+    /// The key from which the server makes the vouchers of its results.
+    /// It is [`vouching_key`](crate::vouching_key) of the members' secret.
     pub vouching_key: JobSecret,
-    /// The members' secret, with which a server that reads the sums verifies them; `None`:
-    /// it does not read them.
+    /// The members' secret, with which the server verifies and reads the sums. `None` if the server does
+    /// not read the sums.
     pub reads: Option<JobSecret>,
-    /// True if values are masked, as in [`WorkerConfig::confidential`]. It matters to a server that reads.
+    /// True if values are masked, as in [`WorkerConfig::confidential`]. Only a server that reads the sums
+    /// uses it.
     pub confidential: bool,
 }
 
-/// When a worker sends retransmit requests, and for how much. The defaults were chosen in the
-/// simulator; `tools/sim/README.md` has the measurements.
+/// The limits that decide when a worker sends retransmit requests, and for how many slices.
+/// The defaults were chosen in the simulator; `tools/sim/README.md` has the measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timers {
     /// Retransmission timeout while no round trip has been measured.
     pub initial_timeout: Duration,
-    /// Least retransmission timeout, however short the round trip.
+    /// The minimum of the retransmission timeout.
     pub min_timeout: Duration,
-    /// Most retransmission timeout, however long the round trip.
+    /// The maximum of the retransmission timeout.
     pub max_timeout: Duration,
-    /// Most that repeated timeouts back off to, unless the retransmission timeout itself is longer, or
-    /// retransmit requests turn out not to have been needed: after an outage work continues with the next retransmit
-    /// request.
+    /// The maximum to which repeated timeouts back off, so that work continues soon after an outage.
+    /// A worker waits longer only if the retransmission timeout itself is longer, or if recent retransmit requests were
+    /// not needed.
     pub max_silence: Duration,
-    /// Least silence before the first retransmit request, which is for one slice only and comes before the
-    /// retransmission timeout when round trips are short.
+    /// The minimum silence before the first retransmit request. This request is for one slice only.
+    /// If round trips are short, it comes before the retransmission timeout.
     pub early: Duration,
-    /// The maximum number of slices, oldest first, that a worker requests after one timeout.
-    /// If retransmit requests turn out to be needed, the maximum number for each slice that the timeout before it
-    /// brought.
+    /// The maximum number of slices that a worker requests after one timeout. It requests the oldest slices
+    /// first.
+    /// If retransmit requests turn out to be needed, this is the maximum for each slice that the previous timeout
+    /// recovered.
     pub asks: u32,
-    /// The number of transmissions after which a slice counts as missing: once the result of one that was
-    /// sent so much later has come.
+    /// The number of later transmissions after which a slice counts as missing.
+    /// A slice is missing when a result has come for a slice that was sent this number of transmissions later.
     pub gap: u32,
-    /// Time for which a slice keeps the slowest link of the job's tree busy; zero: unknown.
-    /// What is in flight cannot be answered sooner than such links carry it.
+    /// The time for which one slice occupies the slowest link of the job's tree; zero if it is unknown.
+    /// The worker does not expect an answer before that link can have carried all slices in flight.
     pub slice_time: Duration,
 }
 
@@ -114,28 +121,28 @@ impl Default for Timers {
     }
 }
 
-/// Why a worker or a server cannot be set up, or cannot change to a new generation.
+/// An error that prevents the creation of a worker or a server, or a change to a new generation.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// The window is not a power of two, or larger than [`MAX_WINDOW`].
     #[error("a window of {0} slices: it must be a power of two, {MAX_WINDOW} at most")]
     Window(u32),
-    /// A job without members.
+    /// The list of members is empty.
     #[error("the job has no members: at least one worker must take part")]
     NoMembers,
     /// One rank is listed twice.
     #[error("rank {0} is listed twice among the members")]
     DuplicateMember(Rank),
-    /// The rank that stands for everyone is listed as a member.
+    /// [`Rank::ALL`], which addresses all members, is listed as a member.
     #[error("rank {0} stands for all members and cannot be one")]
     ReservedRank(u16),
-    /// More members than tags have room for.
+    /// The job has more members than tags support.
     #[error("{0} members: a job may have {MOST_MEMBERS}")]
     TooManyMembers(usize),
     /// The worker is not in its own list of members.
     #[error("rank {0} is not among the job's members")]
     NotAMember(Rank),
-    /// A member would join inside an operation.
+    /// A member would join while an operation is under way.
     #[error(
         "rank {0} cannot join now: members join between operations only, when all others are frozen and idle there"
     )]
@@ -143,17 +150,17 @@ pub enum ConfigError {
     /// The new generation has the data-plane job id of the old generation.
     #[error("the new generation has the old one's data-plane job id {0}: it must have a fresh one")]
     SameJob(JobId),
-    /// The slice that is due in a slot of a server that takes over does not belong to this slot.
+    /// The due slice for a slot of a server that takes over belongs to another slot.
     #[error("slice {due} cannot be due in slot {slot}: it is another slot's in a window of {window}")]
     Due {
-        /// The slot.
+        /// The index of the slot.
         slot: usize,
-        /// The slice.
+        /// The slice that was reported as due in the slot.
         due: Seq,
         /// The job's window.
         window: u32,
     },
-    /// There is not one slice due for each slot.
+    /// The number of due slices is not the number of slots.
     #[error("{due} slices are due, but the window has {window} slots")]
     Dues {
         /// Number of slices that are due.
@@ -161,7 +168,7 @@ pub enum ConfigError {
         /// The job's window.
         window: u32,
     },
-    /// A finished slice is not the predecessor of the slice that is due in its slot.
+    /// A finished slice is not one window before the slice that is due in its slot.
     #[error("slice {finished} cannot be the last one that was finished in its slot: {due} is due there")]
     NotTheLast {
         /// The finished slice.
@@ -169,30 +176,31 @@ pub enum ConfigError {
         /// The slice that is due in the slot.
         due: Seq,
     },
-    /// A finished slice that is not one of this job's.
+    /// A finished slice does not have the width of this job's slices.
     #[error("slice {finished} has {got} values, but this job's slices have {width}: it is another job's")]
     Width {
-        /// The slice.
+        /// The finished slice.
         finished: Seq,
-        /// Number of values that it has.
+        /// The number of values that it has.
         got: usize,
-        /// Number of values that it should have.
+        /// The number of values that it should have.
         width: usize,
     },
-    /// A server that reads the sums takes over, and would lack the sums of an operation's earlier slices.
+    /// A server that reads the sums cannot take over, because it has not received the sums of earlier
+    /// slices.
     #[error("a server that reads the sums cannot take over from another one: it would miss earlier slices")]
     ReadsAfterTakeOver,
-    /// The server waits for no child, or for more than a hop entry can count.
+    /// The fan-in of the server is 0 or larger than a hop entry allows.
     #[error("the server's fan-in is {0}: it must be 1 to {MAX_CHILDREN}")]
     FanIn(u8),
 }
 
-/// Checks a window.
+/// Checks that a window is a power of two and at most [`MAX_WINDOW`].
 pub(crate) fn check_window(window: u32) -> Result<(), ConfigError> {
     if window.is_power_of_two() && window <= MAX_WINDOW { Ok(()) } else { Err(ConfigError::Window(window)) }
 }
 
-/// The members in order, each of them once.
+/// Sorts the members, and checks their number and that each rank occurs once.
 pub(crate) fn check_members(mut members: Vec<Rank>) -> Result<Vec<Rank>, ConfigError> {
     members.sort_unstable();
     match members.last() {

@@ -1,4 +1,4 @@
-//! Why an all-reduce cannot start, or fails.
+//! Errors of starting an all-reduce, and of all-reduces that fail.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use tributary_wire::Seq;
 
 use crate::numbers::{ElementType, Tensor};
 
-/// Why [`Worker::start_all_reduce`](crate::Worker::start_all_reduce) or
-/// [`Server::expect`](crate::Server::expect) refuses.
+/// An error of [`Worker::start_all_reduce`](crate::Worker::start_all_reduce) or
+/// [`Server::expect`](crate::Server::expect).
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StartError {
-    /// The weights of all members could add up to more than the fixed-point sum has room for.
+    /// The weight is too large: if all members used it, the fixed-point sum could overflow.
     #[error(
         "all-reduce of \"{tensor}\": weight {weight} is too large: {members} members may have {most} each; \
          divide all weights by a common factor"
@@ -21,22 +21,22 @@ pub enum StartError {
         tensor: String,
         /// The weight that was requested.
         weight: u32,
-        /// Members of the job.
+        /// The number of members of the job.
         members: u32,
-        /// The largest weight that is accepted.
+        /// The largest weight that each member may use.
         most: u32,
     },
-    /// The system does not give the memory for the sums.
+    /// The allocation of memory for the sums failed.
     #[error(
         "all-reduce of \"{tensor}\": there is no memory for {bytes} bytes of sums: reduce in smaller pieces"
     )]
     NoMemory {
         /// The tensor's name.
         tensor: String,
-        /// The memory that taking part would have needed, besides the elements that are contributed.
+        /// The bytes that the all-reduce would have needed, in addition to the contributed elements.
         bytes: u64,
     },
-    /// The server was set up to add up only.
+    /// The server was configured without the members' secret, so it cannot read sums.
     #[error("all-reduce of \"{tensor}\": this server does not read sums: it must be set up to")]
     ReadsNothing {
         /// The tensor's name.
@@ -44,7 +44,7 @@ pub enum StartError {
     },
 }
 
-/// Why an all-reduce that every member started has no result.
+/// An error of an all-reduce that has started.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CollectiveError {
     /// The sum of an element does not fit into its type. Every member gets this error.
@@ -55,12 +55,13 @@ pub enum CollectiveError {
     Overflow {
         /// The tensor's name.
         tensor: String,
-        /// The first such element.
+        /// The index of the first element whose sum does not fit.
         element: usize,
         /// The elements' type.
         element_type: ElementType,
     },
-    /// A member left after a part of its integers was summed. Every remaining member gets this error.
+    /// A member left after some of its integers were summed, but not all.
+    /// Every remaining member gets this error.
     #[error(
         "all-reduce of \"{tensor}\": a member left while its integers were summed, a part of which is in the sums: \
          reduce again without it"
@@ -69,18 +70,18 @@ pub enum CollectiveError {
         /// The tensor's name.
         tensor: String,
     },
-    /// The members' weights add up to more than the fixed-point sum has room for.
+    /// The sum of the members' weights is larger than the fixed-point sum supports.
     #[error("all-reduce of \"{tensor}\": the weights add up to {weight}, more than {most}")]
     Weight {
         /// The tensor's name.
         tensor: String,
-        /// Their sum.
+        /// The sum of the weights.
         weight: u32,
-        /// The most that it may be.
+        /// The largest sum that is allowed.
         most: u32,
     },
-    /// Its caller has given it up, by [`Worker::abandon`](crate::Worker::abandon). The other members may
-    /// have its result all the same.
+    /// The caller of this worker abandoned the all-reduce with [`Worker::abandon`](crate::Worker::abandon).
+    /// The other members may still get its result.
     #[error("all-reduce of \"{tensor}\" was given up: {missing}")]
     Abandoned {
         /// The tensor's name.
@@ -88,7 +89,7 @@ pub enum CollectiveError {
         /// The results, or the change of generation, that the all-reduce was waiting for.
         missing: Missing,
     },
-    /// The network's sum is not the members' sum, and a retransmit request did not fix it.
+    /// The sum that the network delivered failed verification twice: also after a retransmit request.
     #[error(
         "all-reduce of \"{}\": the network's sum of slice {seq} is wrong: {reason}; contributors: \
          {contributors} expected, {contributors_got} got. This member gave {} elements of {}: another one gave something else, or a switch's addition is wrong",
@@ -98,15 +99,15 @@ pub enum CollectiveError {
         /// The tensor that this member contributed.
         tensor: Tensor,
         /// The first slice of the all-reduce.
-        /// It distinguishes the all-reduce from the job's others on all members.
+        /// It identifies the all-reduce among the operations of the job, with an equal value on all members.
         operation: Seq,
-        /// The slice.
+        /// The slice whose sum is wrong.
         seq: Seq,
-        /// Which of the comparisons failed.
+        /// The check that failed.
         reason: &'static str,
-        /// Members of the job.
+        /// The number of members of the job.
         contributors: u32,
-        /// Number of workers whose gradients the result claims to hold.
+        /// The number of workers that the result states as its contributors.
         contributors_got: u32,
     },
 }
@@ -114,15 +115,15 @@ pub enum CollectiveError {
 /// The results, or the change of generation, that an abandoned all-reduce was waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// To begin: the job was about to change to a new generation.
+    /// The all-reduce had not begun, because it waited for a change to a new generation.
     Generation,
-    /// Results.
+    /// Results of some slices.
     Results {
         /// The number of slices without a result.
         missing: usize,
         /// The number of slices of the all-reduce.
         slices: usize,
-        /// The first one without a result.
+        /// The first slice without a result.
         first: Seq,
         /// The number of times that this worker has sent the slice.
         sent: u32,

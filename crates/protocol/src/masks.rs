@@ -21,19 +21,19 @@ use crate::tags::cipher;
 
 /// Bytes of one block of a stream.
 const BLOCK_BYTES: usize = 16;
-/// Blocks that are encrypted at once, and the bytes of these.
+/// The number of blocks that are encrypted together.
 const AT_ONCE: usize = 8;
 const PART_BYTES: usize = AT_ONCE * BLOCK_BYTES;
 
 /// The identity of a slice whose values are masked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MaskedSlice {
-    /// The generation whose members send it.
+    /// The data-plane id of the generation whose members send the slice.
     pub(crate) job: JobId,
-    /// Its operation. The low 48 bits distinguish streams.
-    /// As many operations take nine years at a million a second.
+    /// The operation that the slice belongs to. Only the low 48 bits of its number distinguish streams.
+    /// At a million operations a second, these bits repeat after nine years.
     pub(crate) operation: OperationId,
-    /// Its number.
+    /// The number of the slice.
     pub(crate) seq: Seq,
 }
 
@@ -52,7 +52,7 @@ impl Masks {
         Self(cipher(secret, "masks of values"))
     }
 
-    /// Hides a member's values; `behind` is the member behind it in the row, if there is one.
+    /// Masks the values of the member `own`; `behind` is the member behind it in the row, if it has one.
     pub(crate) fn hide(&self, slice: MaskedSlice, own: Rank, behind: Option<Rank>, values: &mut [i32]) {
         self.combine(slice, own, values, i32::wrapping_add);
         if let Some(behind) = behind {
@@ -60,7 +60,8 @@ impl Masks {
         }
     }
 
-    /// Writes the sum of all members to `out`, big-endian; `first` is the first member of the row.
+    /// Removes the mask from a sum of all members, and writes the sum to `out`, big-endian.
+    /// `first` is the first member of the row.
     pub(crate) fn reveal(&self, slice: MaskedSlice, first: Rank, hidden: ValuesView<'_>, out: &mut [u8]) {
         let parts = out.chunks_mut(PART_BYTES).zip(hidden.bytes().chunks(PART_BYTES));
         for ((out, hidden), stream) in parts.zip(self.stream(slice, first)) {
@@ -78,7 +79,7 @@ impl Masks {
         }
     }
 
-    /// A member's stream for a slice, part by part.
+    /// Returns the stream of the member `rank` for a slice, in parts of `PART_BYTES` bytes.
     fn stream(&self, slice: MaskedSlice, rank: Rank) -> impl Iterator<Item = [u8; PART_BYTES]> {
         let MaskedSlice { job, operation, seq } = slice;
         let high_word = u64::from(job.get()) << 48 | u64::from(seq.0) << 16 | u64::from(rank.get());
@@ -101,7 +102,7 @@ impl Masks {
     }
 }
 
-/// A part of a stream, as numbers.
+/// Returns a part of a stream as 32-bit numbers.
 fn masks_of(part: &[u8; PART_BYTES]) -> impl Iterator<Item = i32> {
     part.as_chunks().0.iter().map(|word| i32::from_le_bytes(*word))
 }
@@ -120,14 +121,14 @@ mod tests {
         MaskedSlice { job: JobId::new(job).unwrap(), operation: OperationId(3), seq: Seq(seq) }
     }
 
-    /// A member's values of one slice, hidden.
+    /// Returns the masked values of one member for a slice.
     fn hidden(masks: &Masks, slice: MaskedSlice, own: u16, behind: Option<u16>, value: i32) -> [i32; VALUES] {
         let mut values = [value; VALUES];
         masks.hide(slice, Rank::new(own), behind.map(Rank::new), &mut values);
         values
     }
 
-    /// The hidden values of all members of a row, each of which gives its rank.
+    /// Returns the masked values of all members of a row. The value of each member is its rank.
     fn row(masks: &Masks, slice: MaskedSlice, ranks: &[u16]) -> Vec<[i32; VALUES]> {
         let behind = ranks.iter().skip(1).copied().map(Some).chain([None]);
         let pairs = ranks.iter().zip(behind);
@@ -141,7 +142,7 @@ mod tests {
         })
     }
 
-    /// The same number everywhere would be seen in noise of any kind.
+    /// Returns true if the values look like noise: neighbours differ, and no value is small.
     fn is_noise(values: &[i32; VALUES]) -> bool {
         let equal = values.iter().zip(&values[1..]).filter(|(a, b)| a == b).count();
         equal == 0 && values.iter().all(|value| value.unsigned_abs() > 1000)

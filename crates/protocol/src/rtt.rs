@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use crate::config::Timers;
 
-/// The number of measurements of which the shortest counts.
-/// Most of the others have waited for a member that requested a lost result again, and a timeout that grew with such
-/// waits would make them longer.
+/// The number of measurements in a round. Only the shortest measurement of a round is used.
+/// Most other measurements contain a wait for a member that requested a lost result again. If the timeout grew with
+/// these waits, it would make them longer.
 const ROUND: u32 = 8;
 
 /// Smoothed round trip and its variation, after RFC 6298 section 2.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RoundTrip {
     estimate: Option<Estimate>,
-    /// The shortest measurement of this round, and how many there were.
+    /// The shortest measurement of the present round, and the number of measurements in the round.
     round: Option<(Duration, u32)>,
 }
 
@@ -24,9 +24,9 @@ struct Estimate {
 }
 
 impl RoundTrip {
-    /// Takes in one measurement.
-    /// The caller leaves out measurements that a retransmission (Karn's rule) or the wait for a slow member
-    /// has falsified.
+    /// Records one measurement of the round trip.
+    /// The caller must omit measurements that are wrong because of a retransmission (Karn's rule) or of the wait for a
+    /// slow member.
     pub(crate) fn sample(&mut self, sample: Duration) {
         let (shortest, count) = self.round.unwrap_or((sample, 0));
         let shortest = shortest.min(sample);
@@ -43,12 +43,12 @@ impl RoundTrip {
         }
     }
 
-    /// The smoothed round trip, once there was a measurement.
+    /// Returns the smoothed round trip; `None` before the first measurement.
     pub(crate) fn smoothed(&self) -> Option<Duration> {
         self.estimate.map(|estimate| estimate.smoothed)
     }
 
-    /// Returns the time to wait for a result before asking again.
+    /// Returns the time for which a worker waits for a result before it sends a retransmit request.
     pub(crate) fn timeout(&self, timers: &Timers) -> Duration {
         let timeout = match self.estimate {
             None => timers.initial_timeout,
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(RoundTrip::default().timeout(&timers()), 70 * MS);
     }
 
-    /// Rounds of measurements that are all the same.
+    /// Records whole rounds of equal measurements.
     fn rounds(rtt: &mut RoundTrip, each: impl IntoIterator<Item = Duration>) {
         for sample in each {
             (0..ROUND).for_each(|_| rtt.sample(sample));

@@ -1,33 +1,35 @@
-//! The takeover from a server that is gone: combines the members' reports of due slices and of
-//! results that they have.
+//! The takeover from a failed server: merges the members' reports into the state of the new server.
 //!
-//! A member waits in each slot for one slice, which is *due*. By the strict window, the slices that two members wait
-//! for in one slot are equal or one window apart. A member that waits for k + S has the result of k. So every member
-//! had contributed to k, and therefore has the result of k − S. So no remaining member has a result of the slice that
-//! the furthest member waits for: the new server starts with this slice. If some member is behind, the slice before is
-//! finished, and the member behind must get exactly the result that the others have: the server takes it from one of
-//! them.
+//! In each slot, a member waits for one slice. This slice is *due*. Because of the strict window, the due slices of two
+//! members in one slot are equal or one window (S slices) apart.
+//!
+//! A member that waits for slice k + S has the result of k. So every member has contributed to k, and a member
+//! contributes to k only when it has the result of k − S. So no member waits for a slice before k. The new server
+//! starts each slot with the furthest due slice, because no remaining member has a result of it. If another member
+//! waits for the slice one window before, that slice is finished, and this member must get exactly the result that the
+//! others have. The server gets this result from one of them.
 
 use thiserror::Error;
 use tributary_wire::{JobId, Operator, Rank, Seq, Totals, ValuesView};
 
-/// A slice's RESULT as a member got it. A member keeps one for each slot, for a server that takes over.
+/// The RESULT of a slice as a member received it.
+/// A member keeps the last result of each slot for a server that takes over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinishedSlice {
-    /// The slice.
+    /// The number of the slice.
     pub seq: Seq,
     /// The data-plane id of the generation whose members are in the sum.
     pub job: JobId,
     /// The operator that combined the slice.
     pub operator: Operator,
-    /// The fields that were aggregated besides the values.
+    /// The aggregated header fields.
     pub totals: Totals,
-    /// The values as they came: big-endian.
+    /// The values in network byte order (big-endian).
     pub values: Box<[u8]>,
 }
 
 impl FinishedSlice {
-    /// Its values.
+    /// Returns a view of the values.
     pub fn values(&self) -> ValuesView<'_> {
         ValuesView::new(&self.values)
     }
@@ -36,64 +38,66 @@ impl FinishedSlice {
 /// The state of a server that continues the work of another server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TakeOver {
-    /// For each slot, in slot order, the first slice that no member has a result of.
+    /// For each slot, in slot order, the first slice of which no member has a result.
     pub dues: Vec<Seq>,
-    /// Finished slices that some member still waits for, and a member that has the result.
+    /// The finished slices for which some member still waits, each with the rank of a member that has the
+    /// result.
     pub wanted: Vec<(Seq, Rank)>,
 }
 
-/// Why members cannot continue with a new server.
+/// An inconsistency of the members' reports, which prevents a new server from taking over.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TakeOverError {
-    /// The job has no members left.
+    /// No member reported, because the job has no members left.
     #[error("no member has said which slices it waits for: there is nothing to go on with")]
     NoMembers,
-    /// A member has not said for each slot what it waits for.
+    /// The number of due slices in a member's report is not the window.
     #[error(
         "rank {rank} waits for {slots} slices, but the job has a window of {window}: another job's member?"
     )]
     Window {
-        /// The member.
+        /// The rank of the member.
         rank: Rank,
-        /// For how many slots it has said so.
+        /// The number of due slices in its report.
         slots: usize,
         /// The job's window.
         window: u32,
     },
-    /// A member waits for a slice in a slot that is not the slice's.
+    /// A member reports a slice as due in a slot to which the slice does not belong.
     #[error("rank {rank} waits for slice {due} in slot {slot}, which is not that slice's: another window?")]
     Slot {
-        /// The member.
+        /// The rank of the member.
         rank: Rank,
-        /// The slot.
+        /// The index of the slot.
         slot: usize,
         /// The slice that the member reports as due in the slot.
         due: Seq,
     },
-    /// A member has the results of slices that are too new for another member to have contributed to.
+    /// A member waits for a slice that another member's report rules out: the two are more than one window
+    /// apart.
     #[error(
         "rank {ahead} waits for slice {due}, but rank {behind} for slice {due_behind}: members are one window of \
          {window} apart at most, so one of them is not where it says, and has to leave"
     )]
     TooFarAhead {
-        /// The member that is further.
+        /// The rank of the member that is ahead.
         ahead: Rank,
-        /// The slice that the member waits for.
+        /// The slice that is due at the member `ahead`.
         due: Seq,
-        /// One that is not as far.
+        /// The rank of the member that is behind.
         behind: Rank,
-        /// The slice that the member behind waits for in the same slot.
+        /// The slice that is due at the member `behind` in the same slot.
         due_behind: Seq,
         /// The job's window.
         window: u32,
     },
 }
 
-/// Finds out where a new server has to start, from what all remaining members wait for
-/// ([`Standing::dues`](crate::Standing::dues), while they are frozen).
+/// Computes the state with which a new server starts, from the due slices of all remaining members.
+/// `members` holds [`Standing::dues`](crate::Standing::dues) of each member. All members must be frozen.
 ///
 /// # Errors
-/// [`TakeOverError`], which names the member that does not fit.
+/// [`TakeOverError`] if a report does not fit the window or another report. It names the member.
 pub fn merge(window: u32, members: &[(Rank, &[Seq])]) -> Result<TakeOver, TakeOverError> {
     if members.is_empty() {
         return Err(TakeOverError::NoMembers);

@@ -1,23 +1,24 @@
-//! Instants on whatever clock the caller keeps.
+//! Instants of the caller's clock.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// Nanoseconds since an epoch that the caller chooses: the start of a program or of a simulation.
-/// Never read from a clock here, always passed in; it must not run backwards.
+/// An instant: nanoseconds since an epoch that the caller chooses, such as the start of a program or a
+/// simulation.
+/// This crate never reads a clock. The caller passes in all instants, and they must not decrease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
 impl Time {
-    /// The epoch itself.
+    /// The epoch.
     pub const ZERO: Self = Self(0);
 
-    /// The instant `nanos` nanoseconds after the epoch.
+    /// Makes the instant `nanos` nanoseconds after the epoch.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the epoch.
+    /// Returns the nanoseconds since the epoch.
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
@@ -26,7 +27,7 @@ impl Time {
 impl Add<Duration> for Time {
     type Output = Self;
 
-    /// Saturates: 584 years after the epoch time stands still.
+    /// Adds a duration. The sum saturates at the largest instant, 584 years after the epoch.
     fn add(self, span: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
     }
@@ -35,7 +36,7 @@ impl Add<Duration> for Time {
 impl Sub for Time {
     type Output = Duration;
 
-    /// The time from `earlier` to `self`; zero when it is not earlier.
+    /// Returns the time from `earlier` to `self`; zero if `earlier` is later than `self`.
     fn sub(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }

@@ -1,13 +1,14 @@
 //! Vouching: the server's proof that a result is the one that it finished.
 //!
-//! If a member leaves while a slice is under way, the slice has two right sums: the sum of all members before, and the
-//! sum of the members that stay. The server finishes one of them and serves it permanently, also under the next
-//! generation's job id. A switch may hold the other sum. It may be the sum of the earlier generation, which the switch
-//! did not forward, so that the server started the slice afresh. Or it may be the sum of the present generation, which
-//! members send if a result of the earlier generation did not get to them. If members accepted both sums, they would
-//! continue with different results. So they accept a sum only with the server's proof: its tag is combined with a
-//! number that follows from the slice, from the generation that finished it, from the present generation, and from a
-//! key that switches do not have. An attacker without the key guesses the number with a probability of 2^-64.
+//! If a member leaves while a slice is under way, the slice has two correct sums: the sum of all previous members, and
+//! the sum of the members that stay. The server finishes one of them and serves it permanently, also under the job id
+//! of the next generation. A switch may hold the other sum. It may be the sum of the earlier generation, which the
+//! switch did not forward, so that the server restarted the slice. Or it may be the sum of the present generation,
+//! which members send if they did not receive a result of the earlier generation. If members accepted both sums, they
+//! would continue with different results. So they accept a sum only with the server's proof. The server combines the
+//! tag with a number that is derived from the slice, from the generation that finished it, from the present generation,
+//! and from a key that switches do not have. An attacker without the key guesses the number with a probability of
+//! 2^-64.
 
 use std::fmt;
 
@@ -18,20 +19,20 @@ use tributary_wire::{JobId, JobSecret, Seq, Tag};
 
 use crate::tags::cipher;
 
-/// Derives the key with which a job's server vouches.
-/// Members derive it from their secret; the key reveals nothing of the secret.
+/// Derives the key of a job's vouchers from the members' secret.
+/// Members derive it themselves and the server receives it. It reveals nothing about the secret.
 pub fn vouching_key(secret: &JobSecret) -> JobSecret {
     let digest =
         Sha256::new().chain_update(secret.bytes()).chain_update("key of the server's word").finalize();
     JobSecret::new(digest.into())
 }
 
-/// The server's word for its results: the server combines it with their tags, and
-/// workers take it out again.
+/// The generator of vouchers. The server combines vouchers with the tags of its results, and workers
+/// remove them.
 #[derive(Clone)]
 pub(crate) struct Vouchers(Aes128);
 
-/// Does not show the key.
+/// Hides the key.
 impl fmt::Debug for Vouchers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Vouchers(…)")
@@ -39,13 +40,14 @@ impl fmt::Debug for Vouchers {
 }
 
 impl Vouchers {
-    /// Vouches with the key that [`vouching_key`] gives.
+    /// Makes a generator from the key that [`vouching_key`] returns.
     pub(crate) fn new(key: &JobSecret) -> Self {
         Self(cipher(key, "vouchers"))
     }
 
-    /// The tag with which a slice that was finished in one generation is served in the `present` one.
-    /// Applied to that tag, it gives back the slice's own.
+    /// Returns the tag with which the server serves a slice in the generation `present`.
+    /// The slice was finished in the generation `finished`. A second call, with the returned tag, returns the original
+    /// tag.
     pub(crate) fn vouch(&self, tag: Tag, seq: Seq, finished: JobId, present: JobId) -> Tag {
         let [finished, present] = [finished, present].map(|job| u128::from(job.get()));
         let mut block = Array::from((finished << 112 | present << 96 | u128::from(seq.0)).to_be_bytes());

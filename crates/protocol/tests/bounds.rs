@@ -1,4 +1,4 @@
-//! Bounds that a worker announces for elements that were measured before it got them.
+//! Tests of the bounds that a worker announces if its elements were measured before.
 #![allow(clippy::unwrap_used, reason = "all of it is a test")]
 
 mod alone;
@@ -30,7 +30,7 @@ fn measured(data: &GradientData, slices: usize, width: SliceWidth) -> Bounds {
     bounds
 }
 
-/// All that a worker sends, and how its operation ends.
+/// Returns all slices that a worker sends, and the outcome of its operation.
 fn played(mut worker: Worker) -> (Vec<Slice>, Vec<OperationEvent>) {
     let mut all = Vec::new();
     loop {
@@ -50,7 +50,7 @@ fn with_and_without(operation: &AllReduce, bounds: Bounds) -> [(Vec<Slice>, Vec<
     [played(with), played(without)]
 }
 
-/// Any contents: NaN, infinities and subnormals among them, and integers that are too large.
+/// Generates any contents, including NaN, infinities, subnormals, and integers that are too large.
 fn data() -> impl Strategy<Value = GradientData> {
     let bits = prop_oneof![any::<u32>(), Just(0), 0..1000_u32, any::<f32>().prop_map(f32::to_bits)];
     (prop::collection::vec(bits, 0..1500), 0..5).prop_map(|(bits, kind)| {

@@ -1,5 +1,5 @@
-//! Tests of a single worker that goes through generations: where it stops, what it
-//! reports, how it continues.
+//! Tests of a single worker that goes through generations:
+//! where it stops, what it reports, and how it continues.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "all of it is a test")]
 
 mod alone;
@@ -16,8 +16,8 @@ use tributary_wire::{Header, Rank, Seq, Totals};
 const NOW: Time = Time::ZERO;
 const OTHER: Rank = Rank::new(8);
 
-/// A worker that has begun one operation of `slices` and got its bounds' result; and
-/// what it has sent then.
+/// Makes a worker that has begun one operation of `slices` and has the result of its bounds.
+/// Also returns the slices that it has sent then.
 fn under_way(window: u32, slices: usize) -> (Worker, Vec<Slice>) {
     let mut worker = Worker::new(config(window)).unwrap();
     worker.start_all_reduce(integers(slices)).unwrap();
@@ -27,7 +27,7 @@ fn under_way(window: u32, slices: usize) -> (Worker, Vec<Slice>) {
     (worker, sums)
 }
 
-/// Answers all that the worker sends, until it sends no more.
+/// Answers all slices that the worker sends, until it sends no more.
 fn finish(worker: &mut Worker, mut slices: Vec<Slice>) {
     while !slices.is_empty() {
         slices.iter().for_each(|slice| answer(worker, NOW, slice));
@@ -95,7 +95,7 @@ fn a_worker_proceeds_to_a_boundary_and_no_further() {
     assert!(worker.is_frozen() && idle);
     assert_eq!((begun, next, dues), (2, Seq(10), [12, 13, 10, 11].map(Seq).to_vec()));
 
-    // A boundary is where others may join.
+    // Other members may join at a boundary.
     worker.change_generation(NOW, job(6), &[ME, OTHER]).unwrap();
     assert_eq!(seqs(&sent(&mut worker, NOW)), [10]);
     assert_eq!(worker.standing().begun, 3);
@@ -114,7 +114,7 @@ fn who_is_at_the_boundary_stays_there_and_who_has_not_begun_waits_for_its_proces
     let max = sent(&mut worker, NOW);
     finish(&mut worker, max);
     assert!(worker.is_frozen() && worker.standing().idle && !worker.is_idle());
-    // A change that is called off.
+    // This change is cancelled.
     worker.proceed(NOW, u64::MAX);
     let max = sent(&mut worker, NOW);
     finish(&mut worker, max);
@@ -138,7 +138,7 @@ fn nobody_joins_inside_an_operation_and_a_generation_has_a_job_id_of_its_own() {
 #[test]
 fn the_last_result_of_each_slot_is_kept_as_it_came() {
     let (mut worker, sums) = under_way(4, 4);
-    // No value is infinite, and the largest of the first block is 127, of 7 bits.
+    // No value is infinite. The largest value of the first block is 127, which has 7 bits.
     let lanes: Vec<i32> = worker.finished(Seq(1)).unwrap().values().iter().take(3).collect();
     assert_eq!(lanes, [0, 7 << 16 | i32::from(ME.get()), 0]);
     let kept = sums[1].clone();
@@ -162,24 +162,24 @@ fn a_sum_is_believed_with_the_servers_word_only_whatever_generation_it_is_of() {
     let again = sent(&mut worker, NOW);
     assert_eq!(seqs(&again), [2, 3, 4]);
 
-    // A switch has kept a right sum of the generation before, of which the server knows nothing.
+    // A switch has kept a correct sum of the previous generation, which the server has not received.
     let kept = |(header, values): &Slice| (Header { job: job(6), ..*header }, values.clone());
     give(&mut worker, NOW, &kept(&sums[0]));
     assert_eq!((worker.stats().mismatched, worker.standing().dues[2]), (1, Seq(2)));
-    // The word for one slice is none for another one.
+    // The voucher of one slice is not valid for another slice.
     let served = served(&sums[0], job(6));
     let mut other = kept(&sums[1]);
     other.0.totals.tag = served.0.totals.tag;
     give(&mut worker, NOW, &other);
     assert_eq!((worker.stats().mismatched, worker.standing().dues[3]), (2, Seq(3)));
-    // A switch has a right sum of this generation, where the server has finished that of the one before.
+    // A switch has a correct sum of this generation, but the server has finished the sum of the previous generation.
     give(&mut worker, NOW, &again[2]);
     assert_eq!((worker.stats().mismatched, worker.standing().dues[0]), (3, Seq(4)));
 
     assert_ne!(served.0.totals.tag, sums[0].0.totals.tag);
     give(&mut worker, NOW, &served);
     assert_eq!(worker.standing().dues[2], Seq(6));
-    // For a server that takes over, it is kept as its generation's members have summed it.
+    // For a server that takes over, the result is kept in the form in which its own generation has summed it.
     let kept = worker.finished(Seq(2)).unwrap();
     assert_eq!((kept.job, kept.totals), (job(5), sums[0].0.totals));
     again[1..].iter().for_each(|slice| answer(&mut worker, NOW, slice));
@@ -195,7 +195,7 @@ fn after_a_change_a_worker_asks_at_once_however_long_it_has_waited() {
         worker.handle_timeout(now);
         sent(&mut worker, now);
     }
-    // A quarter less than the most that timeouts back off to.
+    // The timeout is a quarter less than the maximum to which timeouts back off.
     assert!(worker.poll_timeout().unwrap() - now >= Duration::from_micros(187_500));
     worker.change_generation(now, job(6), &[ME]).unwrap();
     assert_eq!(seqs(&sent(&mut worker, now)), seqs(&sums));
@@ -268,7 +268,7 @@ fn who_gives_up_is_told_what_was_missing_and_the_job_goes_on() {
     assert!(worker.has_given_up());
     assert!(error.to_string().contains("5 of its 7 slices have no result; slice 3 is the first"), "{error}");
 
-    // The others count on what its bounds have announced.
+    // The other members count on the contributions whose bounds were announced.
     let mut later = sums[1..].to_vec();
     later.extend(sent(&mut worker, NOW));
     let one = |(header, values): &Slice| header.totals.weight == 1 && values[255] != 0;
@@ -284,7 +284,7 @@ fn who_gives_up_is_told_what_was_missing_and_the_job_goes_on() {
 #[test]
 fn what_is_given_up_before_it_is_sent_is_left_out() {
     let (mut worker, sums) = under_way(1, 1);
-    // One begins, but waits for its slot; the other one waits for the end of a freeze.
+    // One operation begins, but waits for its slot. The other operation waits for the end of a freeze.
     worker.start_all_reduce(integers(1)).unwrap();
     worker.freeze();
     worker.start_all_reduce(integers(1)).unwrap();
@@ -317,7 +317,7 @@ fn what_is_given_up_before_it_is_sent_is_left_out() {
 
 #[test]
 fn a_large_operation_that_is_given_up_keeps_to_what_it_has_announced() {
-    // Two slices of bounds, of which a window of one has let the first one out.
+    // There are two slices of bounds. With a window of one, only the first one has been sent.
     let mut worker = Worker::new(config(1)).unwrap();
     let data = GradientData::I32(vec![3; 256 * 43]);
     worker.start_all_reduce(AllReduce { name: "counts".to_owned(), data, weight: 2 }).unwrap();

@@ -1,5 +1,5 @@
-//! Workers and a server over random schedules of losses, duplicates, reordering and reboots: never a
-//! wrong sum, and nothing that stays stuck.
+//! Tests of workers and a server with random losses, duplicates, reordering and reboots.
+//! There must never be a wrong sum, and the job must never get stuck.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "all of it is a test")]
 
 mod fabric;
@@ -16,7 +16,8 @@ use world::{Churn, Faults, Outcome, Setup, World, operation};
 
 const STEPS: usize = 60_000;
 
-/// Shapes of trees: parents, which switches aggregate, and the switch of each rank.
+/// Generates shapes of trees:
+/// the switches' parents, the switches that aggregate, and the switch of each rank.
 fn trees() -> impl Strategy<Value = (Vec<Option<usize>>, Vec<bool>, Vec<usize>)> {
     let two_tier = vec![None, Some(0), Some(0)];
     let three_tier = vec![None, Some(0), Some(0), Some(1), Some(1), Some(2)];
@@ -75,10 +76,10 @@ fn setups() -> impl Strategy<Value = Setup> {
     )
 }
 
-/// Fewer than `most` random operations, the same shapes for everyone.
+/// Makes fewer than `most` random operations, with the same shapes on all members.
 fn inputs(setup: &Setup, most: usize) -> Vec<Vec<AllReduce>> {
     let mut rng = ChaCha8Rng::seed_from_u64(setup.seed ^ 1);
-    // A member that leaves may take further limbs with it: then integers have no sum, and the sum of wild floats is
+    // If a member leaves, its further limbs may be missing. Then integers have no sum, and the sum of extreme floats is
     // unpredictable.
     let kinds = if setup.churn == Churn::NONE { 8 } else { 4 };
     let shapes: Vec<(usize, u8)> = (0..rng.random_range(1..most))
@@ -87,7 +88,7 @@ fn inputs(setup: &Setup, most: usize) -> Vec<Vec<AllReduce>> {
     let worker = |_: &usize| {
         let data = |&(len, kind): &(usize, u8)| {
             let floats: Vec<f32> = (0..len).map(|_| rng.random_range(-1.0..1.0)).collect();
-            // Values of very different magnitudes, some of them not finite.
+            // The values have very different magnitudes, and some of them are not finite.
             let mut wild = || -> f32 {
                 match rng.random_range(0..200) {
                     0 => [f32::NAN, f32::INFINITY, f32::NEG_INFINITY][rng.random_range(0..3)],
@@ -112,7 +113,7 @@ fn inputs(setup: &Setup, most: usize) -> Vec<Vec<AllReduce>> {
     setup.homes.iter().map(worker).collect()
 }
 
-/// Runs to the end; every operation must be completed, and right.
+/// Runs the world to the end. Every operation must be completed with the correct result.
 fn assert_right(world: &mut World, inputs: &[Vec<AllReduce>]) {
     world.run(STEPS).unwrap();
     for id in (0..inputs[0].len() as u64).map(OperationId) {
@@ -132,7 +133,7 @@ proptest! {
     }
 }
 
-/// A tree of three switches with four workers and no faults but those of the test.
+/// Makes a tree of three switches with four workers, without faults except the test's own.
 fn calm(window: u32) -> Setup {
     Setup {
         seed: 4,
@@ -153,7 +154,8 @@ fn outcomes(setup: &Setup, inputs: &[Vec<AllReduce>], prepare: impl FnOnce(&mut 
     let mut world = World::new(setup, inputs);
     prepare(&mut world);
     if let Err(stuck) = world.run_unchecked(10 * STEPS) {
-        // A member with other bounds than the others has other slices, too: all have an error, and the job is at its end.
+        // A member whose bounds differ has different slices, too. All members get an error, and the job cannot
+        // continue.
         let mut outcomes = world.hosts.iter().map(|host| host.outcomes.get(&OperationId(0)));
         assert!(outcomes.all(|outcome| outcome.is_some_and(Result::is_err)), "{stuck}");
     }
@@ -209,8 +211,8 @@ fn a_server_that_reads_notices_what_the_workers_notice() {
 
 #[test]
 fn a_damaged_bound_is_noticed_by_everyone() {
-    // MAX values are in no tag, but the scale that follows from them is part of the SUM slices' tags. A worker requests
-    // bounds again that no member can have sent; then nothing is lost.
+    // Tags do not cover MAX values, but the scale that follows from them is part of the SUM slices' tags. If no member
+    // can have sent a bound, a worker requests it again, and nothing is lost.
     let inputs = floats(4, 256 * 62);
     let right = outcomes(&calm(4), &inputs, |_| {});
     let mut noticed = 0;
@@ -218,7 +220,7 @@ fn a_damaged_bound_is_noticed_by_everyone() {
         let faults = Faults { damage: 1.0, damaged: Operator::Max, ..Faults::NONE };
         let outcomes = outcomes(&Setup { seed, faults, ..calm(4) }, &inputs, |_| {});
         if format!("{outcomes:?}") != format!("{right:?}") {
-            // A member whose damaged copy reports NaN for some member believes that; the others see a wrong sum.
+            // If a damaged copy reports NaN, its receiver accepts that; the other members detect a wrong sum.
             let wrong_sum = |outcome: &Outcome| matches!(outcome, Err(CollectiveError::WrongSum { .. }));
             assert!(outcomes.iter().all(Result::is_err) && outcomes.iter().any(wrong_sum), "seed {seed}");
             noticed += 1;
@@ -237,7 +239,8 @@ fn a_switch_that_loses_weight_is_noticed() {
 
 #[test]
 fn bounds_that_a_switch_has_raised_for_all_members_alike_are_noticed() {
-    // Everyone would scale by them, and lose bits, or all of the values, without noticing.
+    // All members would use these bounds for their scales. They would lose some or all bits of their values,
+    // undetected.
     let faults: [fabric::Fault; 2] = [
         |operator, values, _| raise_bounds(operator, values, 1),
         |operator, values, _| raise_bounds(operator, values, 90),
@@ -277,7 +280,7 @@ fn members_that_run_different_operations_notice() {
 
 #[test]
 fn what_is_not_finite_is_summed_as_ieee_754_has_it_and_reported() {
-    // Long enough for several MAX slices, so that SUM slices are under way when the news comes.
+    // The operation has several MAX slices, so that SUM slices are under way when members learn of these values.
     let mut inputs = floats(4, 300 * 256);
     for operations in &mut inputs {
         operations.push(operation("next", GradientData::I32(vec![1; 700]), 1));

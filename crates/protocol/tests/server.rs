@@ -1,4 +1,4 @@
-//! The server alone: what it completes, answers and refuses.
+//! Tests of a single server: the slices that it completes, answers and rejects.
 #![allow(clippy::unwrap_used, reason = "all of it is a test")]
 
 #[allow(dead_code, reason = "only its server is used here")]
@@ -17,7 +17,7 @@ use tributary_wire::{
 
 const WINDOW: u32 = 4;
 const RANKS: [Rank; 3] = [Rank::new(0), Rank::new(1), Rank::new(2)];
-/// Longer than any answer counts as on its way.
+/// Longer than the time for which an answer can count as on its way.
 const LATER: Duration = Duration::from_millis(10);
 
 fn job(id: u16) -> JobId {
@@ -63,15 +63,15 @@ fn hop(child: u8, fan_in: u8) -> Hop {
     Hop { node: NodeId::new(9).unwrap(), egress_port: 0, aggregate: true, child, fan_in }
 }
 
-/// Sends a slice whose values are all `value`.
+/// Sends a slice to the server. All of its values are `value`.
 fn contribute(server: &mut Server, now: Time, header: &Header, hop: Hop, value: i32) {
     let mut bytes = [0; SliceWidth::ETHERNET.bytes()];
     bytes.as_chunks_mut().0.fill(value.to_be_bytes());
     server.handle_gradient(now, header, &hop, Some(ValuesView::new(&bytes)));
 }
 
-/// Returns everything that the server wants to send: the receivers, the slice, its first value and its
-/// totals, without the server's proof.
+/// Returns all results that the server sends: the receivers, the slice, its first value and its totals.
+/// The totals do not include the server's voucher.
 fn sent(server: &mut Server) -> Vec<(Recipient, u32, i32, Totals)> {
     let next = |server: &mut Server| {
         let out = server.poll_transmit()?;
@@ -83,8 +83,8 @@ fn sent(server: &mut Server) -> Vec<(Recipient, u32, i32, Totals)> {
     std::iter::from_fn(|| next(server)).collect()
 }
 
-/// The word of the job's server for this slice in the first generation: the tag with which it
-/// serves it if its own is 0.
+/// Returns the server's voucher for this slice in the first generation.
+/// It is the tag with which the server serves a slice whose own tag is 0.
 fn word(seq: Seq) -> Tag {
     let finished = Header { rank: ME, totals: Totals::default(), ..header(seq.0, 0) };
     served(&(finished, vec![0; SliceWidth::ETHERNET.values()]), finished.job).0.totals.tag
@@ -128,7 +128,7 @@ fn answers_a_rank_at_most_once_a_round_trip_and_all_when_several_ask() {
     let (slice, probe) = (header(1, 0), |rank| Header { retransmit: true, ..header(1, rank) });
     contribute(&mut server, Time::ZERO, &slice, hop(0, 1), 7);
     assert_eq!(recipients(&mut server), [Recipient::All]);
-    // The question has crossed the result.
+    // The request has crossed the result.
     server.handle_gradient(Time::ZERO, &probe(1), &hop(0, 1), None);
     assert_eq!(recipients(&mut server), []);
 
@@ -136,7 +136,7 @@ fn answers_a_rank_at_most_once_a_round_trip_and_all_when_several_ask() {
     server.handle_gradient(later, &probe(1), &hop(0, 1), None);
     server.handle_gradient(later, &probe(1), &hop(0, 1), None);
     assert_eq!(recipients(&mut server), [Recipient::Rank(RANKS[1])]);
-    // A duplicate with values asks like a probe.
+    // A duplicate with values is a request, like a PROBE.
     contribute(&mut server, later, &probe(2), hop(0, 1), 7);
     assert_eq!(recipients(&mut server), [Recipient::All]);
     server.handle_gradient(later, &probe(0), &hop(0, 1), None);
@@ -212,7 +212,7 @@ fn a_server_that_reads_takes_no_slice_a_window_ahead_of_what_it_knows_of() {
     assert_eq!(recipients(&mut server).len(), 4);
     assert_eq!((server.stats().completed, server.stats().put_off), (4, 1));
     assert_eq!(server.expect(integers(0)), Ok(OperationId(0)));
-    // It was kept, and read: a contribution is missing, and more.
+    // The server has kept and read the slice. A contribution is missing, so the operation fails.
     assert!(matches!(server.poll_event(), Some(OperationEvent::Failed { operation: OperationId(0), .. })));
     contribute(&mut server, Time::ZERO, &header(1 + WINDOW, 0), hop(0, 1), 7);
     assert_eq!((server.stats().completed, server.stats().put_off), (5, 1));
@@ -282,7 +282,7 @@ fn a_server_that_takes_over_serves_what_is_finished_and_sums_what_is_due() {
     assert_eq!(sent(&mut server), [copy, sum]);
     let stats = server.stats();
     assert_eq!((stats.completed, stats.answers, stats.stale, stats.rejected), (1, 1, 2, 1));
-    // Its copy goes once the slot's next slice is finished.
+    // The copy is deleted once the slot's next slice is finished.
     contribute(&mut server, Time::ZERO, &header(6, 1), hop(0, 1), 7);
     contribute(&mut server, Time::ZERO + LATER, &header(2, 1), hop(0, 1), 7);
     assert_eq!(recipients(&mut server), [Recipient::All]);

@@ -1,12 +1,12 @@
-//! Tests of the takeover: the new server's state, merged from the reports of the members of a
-//! job whose server is gone.
+//! Tests of the takeover:
+//! the new server's state is merged from the members' reports after the server has failed.
 
 use tributary_protocol::{TakeOver, TakeOverError, merge};
 use tributary_wire::{Rank, Seq};
 
 const RANKS: [Rank; 3] = [Rank::new(0), Rank::new(1), Rank::new(4)];
 
-/// Merges what three members wait for in a window of 4.
+/// Merges the due slices of three members in a window of 4.
 fn merged(dues: [[u32; 4]; 3]) -> Result<TakeOver, TakeOverError> {
     let dues = dues.map(|of_member| of_member.map(Seq));
     let members: Vec<(Rank, &[Seq])> = RANKS.into_iter().zip(dues.iter().map(<[Seq; 4]>::as_slice)).collect();
@@ -30,7 +30,7 @@ fn members_that_are_at_the_same_place_want_nothing() {
 fn the_wrap_of_the_numbers_changes_nothing() {
     let last = u32::MAX;
     let found = merged([[0, last - 6, last - 1, last], [0, 1, last - 1, 3], [0, last - 2, 2, last]]);
-    // In slot 1 the first two are two windows apart.
+    // In slot 1, the first two members are two windows apart.
     let apart = TakeOverError::TooFarAhead {
         ahead: RANKS[1],
         due: Seq(1),

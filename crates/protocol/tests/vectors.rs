@@ -19,9 +19,9 @@ use tributary_wire::{
     Header, Hop, JobId, JobSecret, NodeId, Operator, Rank, Seq, SliceWidth, ValuesView, values,
 };
 
-/// Set, the files are written instead of compared.
+/// The environment variable with which the test writes the files instead of comparing them.
 const REGENERATE: &str = "TRIBUTARY_REGENERATE";
-/// Time between two slices: no answer counts as on its way any longer.
+/// The time between two slices. After it, no answer counts as on its way.
 const STEP: Duration = Duration::from_millis(10);
 
 type Slice = (Header, Vec<i32>);
@@ -32,7 +32,7 @@ struct Job<'a> {
     members: Vec<u16>,
     workers: BTreeMap<u16, Worker>,
     server: Server,
-    /// The GRADIENTs of slices that are not summed yet.
+    /// The GRADIENT packets of slices that are not summed yet.
     open: BTreeMap<u32, Vec<Slice>>,
     now: Time,
     steps: Vec<Step>,
@@ -87,7 +87,7 @@ impl<'a> Job<'a> {
         Self { vector, members, workers, server, open: BTreeMap::new(), now: Time::ZERO, steps: Vec::new() }
     }
 
-    /// The hop stack of a member, or of the switch.
+    /// Returns the hop stack of a member; of the switch if `rank` is `None`.
     fn hops(&self, rank: Option<u16>) -> Vec<Hop> {
         let (tree, fan_in) = (&self.vector.tree, self.members.len() as u8);
         let (switch, server) = (NodeId::new(tree.switch).unwrap(), NodeId::new(tree.server).unwrap());
@@ -97,7 +97,7 @@ impl<'a> Job<'a> {
         vec![Hop { node: switch, egress_port: tree.egress_port, aggregate: true, child, fan_in }, server]
     }
 
-    /// Has a worker send its next slice, if it has one to send.
+    /// Makes a worker send its next slice, if it has one to send.
     fn send(&mut self, rank: u16) -> Option<u32> {
         let out = self.workers.get_mut(&rank).unwrap().poll_transmit(self.now)?;
         let (header, values) = (out.header, out.values.to_vec());
@@ -107,7 +107,7 @@ impl<'a> Job<'a> {
         Some(header.seq.0)
     }
 
-    /// Passes the last GRADIENT on as a PROBE.
+    /// Forwards the last GRADIENT as a PROBE.
     fn probe(&mut self, rank: u16, seq: u32) {
         let (header, _) = self.open.get_mut(&seq).unwrap().pop().unwrap();
         let header = Header { totals: Default::default(), ..header };
@@ -116,7 +116,7 @@ impl<'a> Job<'a> {
         self.server.handle_gradient(self.now, &header, &hops[0], None);
     }
 
-    /// Adds the GRADIENTs of all members, and passes the sum to the server.
+    /// Adds the GRADIENT packets of all members, and passes the sum to the server.
     fn sum(&mut self, seq: u32) {
         let mut slices = self.open.remove(&seq).unwrap();
         assert_eq!(slices.len(), self.members.len());
@@ -137,7 +137,7 @@ impl<'a> Job<'a> {
         self.steps.push(Step::Sum { seq, packet: Packet::new(&header, &hops, Some(&total)) });
     }
 
-    /// Has the server send its next result, which these members receive.
+    /// Makes the server send its next result, which the members in `to` receive.
     fn result(&mut self, to: Option<Vec<u16>>) {
         let out = self.server.poll_transmit().expect("a result");
         let (header, bytes) = (out.header, values::to_bytes(out.values));
@@ -163,7 +163,7 @@ impl<'a> Job<'a> {
         self.steps.push(Step::Generation { job, members });
     }
 
-    /// Takes a file's step.
+    /// Executes a step of a file.
     fn take(&mut self, step: &Step) {
         match step {
             Step::Gradient { rank, .. } => drop(self.send(*rank).expect("a slice to send")),
@@ -174,7 +174,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Takes the steps of a job that loses nothing.
+    /// Executes the steps of a job without losses.
     fn take_all(&mut self) {
         loop {
             let seqs: Vec<_> = self.members.clone().into_iter().filter_map(|rank| self.send(rank)).collect();
@@ -204,7 +204,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Runs a vector's job. A vector without steps loses nothing.
+/// Runs the job of a vector. A vector without steps has no losses.
 fn run(vector: &Vector) -> Vector {
     let mut job = Job::new(vector);
     vector.steps.iter().for_each(|step| job.take(step));
@@ -214,7 +214,7 @@ fn run(vector: &Vector) -> Vector {
     job.finish()
 }
 
-/// Names the first step or operation that differs.
+/// Panics with the first step or operation that differs.
 fn compare(name: &str, expected: &Vector, got: &Vector) {
     for (at, (expected, got)) in expected.steps.iter().zip(&got.steps).enumerate() {
         assert_eq!(got, expected, "step {at} of {name}");

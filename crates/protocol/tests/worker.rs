@@ -1,4 +1,5 @@
-//! A worker alone: what it sends, when it sends retransmit requests, and what it believes.
+//! Tests of a single worker:
+//! what it sends, when it sends retransmit requests, and which results it accepts.
 #![allow(clippy::unwrap_used, reason = "all of it is a test")]
 
 mod alone;
@@ -65,7 +66,7 @@ fn an_operation_begins_once_the_bounds_of_the_one_before_it_are_agreed_on() {
     worker.start_all_reduce(integers(1)).unwrap();
     let max = sent(&mut worker, Time::ZERO);
     assert_eq!(seqs(&max), [1]);
-    // How many slices the first one has follows from its bounds.
+    // The number of slices of the first operation follows from its bounds.
     answer(&mut worker, Time::ZERO, &max[0]);
     assert_eq!(seqs(&sent(&mut worker, Time::ZERO)), [2, 3, 4]);
     assert_eq!(worker.standing().begun, 2);
@@ -95,7 +96,7 @@ fn a_slice_that_others_overtake_is_sent_again_before_any_timeout() {
     let mut slices = sent(&mut worker, millis(1));
     let lost = slices.remove(0);
     let mut again = Vec::new();
-    // One result, and one more slice, each 100 µs; never silence.
+    // Every 100 µs, one result comes and one more slice is sent. There is never silence.
     for step in 0..90 {
         let now = millis(2) + Duration::from_micros(100 * step);
         if worker.poll_timeout().is_some_and(|deadline| deadline <= now) {
@@ -172,11 +173,10 @@ fn who_is_no_member_cannot_take_part() {
     assert_eq!(Worker::new(WorkerConfig { members, ..config(4) }).unwrap_err(), ConfigError::NotAMember(ME));
 }
 
-/// Sends and answers until nothing is left.
 #[test]
 fn a_worker_refuses_the_result_of_an_earlier_operation_with_the_same_sequence_numbers() {
     for confidential in [false, true] {
-        // Sequence numbers repeat after 2^32 slices of a generation; nothing else of these operations differs.
+        // Sequence numbers repeat after 2^32 slices of a generation. In everything else, these operations are equal.
         let worker = |begun| Worker::new(WorkerConfig { begun, confidential, ..config(4) }).unwrap();
         let [mut earlier, mut later] = [worker(0), worker(1 << 32)];
         for worker in [&mut earlier, &mut later] {
@@ -205,7 +205,7 @@ fn finish(worker: &mut Worker) {
 
 #[test]
 fn an_all_reduce_takes_the_memory_that_it_says() {
-    /// The worker's own, and this test's.
+    /// The bytes of memory of the worker itself and of this test.
     const BESIDES: u64 = 64 << 10;
     let halves = GradientData::F16(vec![1.0; 4000 * 256]);
     let wild = GradientData::F32((0..4000 * 256).map(|i| if i % 64 == 0 { 1e9 } else { 1e-3 }).collect());
@@ -220,7 +220,7 @@ fn an_all_reduce_takes_the_memory_that_it_says() {
         });
         assert!(matches!(reduced, Some(OperationEvent::Completed { .. })), "not completed");
         assert!(allocated.bytes_max <= memory + BESIDES, "{allocated:?}, {memory} said");
-        // Room for runs is needed only where members leave, and for further limbs where values differ much.
+        // Memory for runs is needed only if members leave, and memory for further limbs only if values differ much.
         let further = 4000 * (4 * 256 + 4 * 200);
         assert!(allocated.bytes_max + further >= memory / 10 * 9, "{allocated:?}, {memory} said");
     }

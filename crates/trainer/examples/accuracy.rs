@@ -1,4 +1,4 @@
-//! Measures how well and how fast the network learns.
+//! Measures the accuracy and the speed of the network's training.
 //!
 //! It reports the accuracy on the held-out images for many seeds, on one machine, and as eight workers whose gradients
 //! are summed in order.
@@ -39,7 +39,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same training with the batch split into shares; returns the accuracy of the worker with rank 0.
+/// Trains with the batch split into shares, and returns the accuracy of the worker with rank 0.
 fn train_together(training: &Training, digits: &Digits) -> Result<f64, TrainerError> {
     let learner = |rank| Learner::new(training, Arc::clone(&digits.training), Share::Worker(rank));
     let mut learners = (0..training.workers()).map(learner).collect::<Result<Vec<_>, _>>()?;

@@ -1,9 +1,9 @@
-//! Which images each worker takes in each round.
+//! The choice of the images that each worker takes in each round.
 //!
-//! Imagine the epochs, each a permutation of the training images, laid end to end: round r takes the r-th piece of
-//! `global_batch` images from this endless sequence, and worker i takes the i-th piece of `batch_per_worker` from that.
-//! So the workers' shares of a round are disjoint and together make up the whole batch, and every image is used once an
-//! epoch. Any piece can be computed without those before it.
+//! The epochs, each a permutation of the training images, follow one another in an endless sequence. Round r takes the
+//! r-th piece of `global_batch` images from this sequence, and worker i takes the i-th piece of `batch_per_worker`
+//! images from that. So the workers' shares of a round are disjoint, together they are the whole batch, and every image
+//! is used once in each epoch. Any piece can be computed without the pieces before it.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::error::TrainerError;
 use crate::images::Images;
 use crate::training::Training;
 
-/// Which part of each round's mini-batch a learner computes the gradient of.
+/// The part of each round's mini-batch for which a learner computes the gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
     /// The part of the worker with this rank.
     Worker(u16),
-    /// All of it, as a machine that trains alone.
+    /// The whole mini-batch, for a machine that trains alone.
     Whole,
 }
 
@@ -29,9 +29,9 @@ pub enum Share {
 pub(crate) struct Batches {
     images: Arc<Images>,
     seed: u64,
-    /// Images that a round takes in total.
+    /// The number of images of a round, over all workers.
     stride: usize,
-    /// The offset of this share in these images, and its length.
+    /// The offset of this share in the images of a round. `len` is the length of the share.
     offset: usize,
     len: usize,
 }
@@ -52,7 +52,7 @@ impl Batches {
         Ok(Self { images, seed: training.seed(), stride: training.global_batch(), offset, len })
     }
 
-    /// The images of a round.
+    /// Returns the images of this share in a round.
     pub(crate) fn of_round(&self, round: u32) -> Images {
         self.images.select(&self.indices(round))
     }
@@ -72,10 +72,10 @@ impl Batches {
         indices
     }
 
-    /// The order of all images in an epoch.
+    /// Returns the order of all images in an epoch.
     fn permutation(&self, epoch: u64) -> Vec<usize> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
-        // Stream 0 is for the initial weights.
+        // Stream 0 is used for the initial weights.
         random.set_stream(epoch + 1);
         let mut order: Vec<usize> = (0..self.images.len()).collect();
         order.shuffle(&mut random);

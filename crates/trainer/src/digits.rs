@@ -9,31 +9,33 @@ use flate2::read::GzDecoder;
 use crate::error::TrainerError;
 use crate::images::{CLASSES, Images, PIXELS};
 
-/// The largest pixel value in the file: all 16 points of a 4 × 4 block are ink.
+/// The largest pixel value in the file. A pixel counts the points of ink in a block of 4 × 4 points.
 const INK: u8 = 16;
 
 /// Every image whose number (from 0) is a multiple of this is held out.
-/// Three shares no factor with the ten classes, which are in order for long stretches of the file.
+/// Three has no common factor with ten, the number of classes. In long stretches of the file, the classes come in
+/// order.
 const HOLD_OUT_EVERY: usize = 3;
 
-/// The most decompressed bytes that are read: thirty times the real file.
+/// The maximum number of decompressed bytes that are read.
+/// It is thirty times the size of the real file.
 const MAX_BYTES: u64 = 8 << 20;
 
 /// The data, split into a part for training and a part for measuring accuracy.
 #[derive(Debug, Clone)]
 pub struct Digits {
-    /// Two thirds of the images. Shared, since each worker of a process holds them.
+    /// Two thirds of the images. They are shared, because each worker of a process uses them.
     pub training: Arc<Images>,
-    /// Every third image, whatever the seed.
+    /// Every third image, independent of the seed.
     pub held_out: Arc<Images>,
 }
 
 impl Digits {
-    /// The data set that is compiled in: 1,198 images to train on, 599 held out.
+    /// Returns the data set that is compiled into the program: 1,198 images for training, and 599 held out.
     ///
     /// # Errors
     ///
-    /// The errors of [`from_gzip`](Self::from_gzip), if the program was built with a damaged file.
+    /// [`TrainerError`], as for [`from_gzip`](Self::from_gzip), if the program was built with a damaged file.
     pub fn embedded() -> Result<Self, TrainerError> {
         Self::from_gzip(include_bytes!("../data/digits.csv.gz"))
     }
@@ -42,7 +44,8 @@ impl Digits {
     ///
     /// # Errors
     ///
-    /// [`TrainerError::Gzip`] or [`TrainerError::TooLong`], or those of [`from_csv`](Self::from_csv).
+    /// [`TrainerError::Gzip`] if the data cannot be decompressed; [`TrainerError::TooLong`] if they are too long; also
+    /// the errors of [`from_csv`](Self::from_csv).
     pub fn from_gzip(bytes: &[u8]) -> Result<Self, TrainerError> {
         let mut text = Vec::new();
         let read = GzDecoder::new(bytes).take(MAX_BYTES + 1).read_to_end(&mut text);
@@ -56,10 +59,11 @@ impl Digits {
     ///
     /// # Errors
     ///
-    /// [`TrainerError::Fields`] or [`TrainerError::Field`] with the line that is wrong;
-    /// [`TrainerError::TooFewImages`].
+    /// [`TrainerError::Csv`], [`TrainerError::Fields`] or [`TrainerError::Field`] for a wrong line;
+    /// [`TrainerError::TooFewImages`] for fewer than two images.
     pub fn from_csv(text: &[u8]) -> Result<Self, TrainerError> {
-        // Flexible, so that a short line is reported by the check below and not by comparison with the line before it.
+        // The reader is flexible, so that the check below reports a short line, and not the reader's comparison with
+        // the line before.
         let mut reader =
             csv::ReaderBuilder::new().has_headers(false).flexible(true).quoting(false).from_reader(text);
         let (mut training, mut held_out) = (Split::default(), Split::default());
@@ -76,7 +80,7 @@ impl Digits {
     }
 }
 
-/// The images of one part of the split that the reader has already read.
+/// The images of one part of the data that have been read.
 #[derive(Default)]
 struct Split {
     pixels: Vec<[f32; PIXELS]>,
@@ -104,7 +108,7 @@ impl Split {
     }
 }
 
-/// The integer in field `index` (from 0) of a record.
+/// Returns the integer in field `index` (from 0) of a record. It must be at most `max`.
 fn field(record: &ByteRecord, line: u64, index: usize, max: u8) -> Result<u8, TrainerError> {
     let text = String::from_utf8_lossy(record.get(index).unwrap_or_default());
     text.parse().ok().filter(|value| *value <= max).ok_or_else(|| TrainerError::Field {
@@ -124,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// One good line: a blank image of `label`.
+    /// Makes one valid line: a blank image of `label`.
     fn line(label: usize) -> String {
         format!("{}{label}\n", "0,".repeat(PIXELS))
     }

@@ -1,4 +1,4 @@
-//! A worker of a training whose members come and go.
+//! A worker in a training whose members can change.
 
 use std::sync::Arc;
 
@@ -8,16 +8,17 @@ use crate::model::{Model, PARAMETERS};
 use crate::sampler::{Sampler, Shards, digits, number};
 use crate::training::Training;
 
-/// Values of a state before its parameters: whole slices, and no slice is wider.
-/// The values of a slice share an exponent, and counts in the same slice would cost the parameters their last digits.
+/// The number of values in a state before the parameters. It is a multiple of every slice width.
+/// The values of a block share an exponent. If counts were in the same block as parameters, the parameters would lose
+/// their last digits.
 const HEADER: usize = 2048;
-/// Values of the count of steps, which comes first.
+/// The number of values for the count of steps, which is at the front.
 const STEP_LEN: usize = 4;
 
 /// A worker in training.
-/// Each step: [`gradient`](Self::gradient), the weighted sum over all members by any means, [`apply`](Self::apply).
-/// When the members, or the shards in use, change: [`regroup`](Self::regroup). When others join, all take over one
-/// member's [`state`](Self::state).
+/// Each step has three parts: [`gradient`](Self::gradient), the weighted sum over all members by any means, and
+/// [`apply`](Self::apply). When the members or the shards in use change, call [`regroup`](Self::regroup). When others
+/// join, all members must take the [`state`](Self::state) of one member.
 #[derive(Debug, Clone)]
 pub struct ElasticLearner {
     model: Model,
@@ -29,12 +30,13 @@ pub struct ElasticLearner {
 }
 
 impl ElasticLearner {
-    /// The worker of this rank before the first step, with all workers in. All start from the same model.
+    /// Makes the worker with this rank before the first step, with all workers as members.
+    /// All workers start from the same model.
     ///
     /// # Errors
     ///
-    /// [`TrainerError::NoSuchRank`] for a rank that has no shard, [`TrainerError::BadState`] for more shards than a state
-    /// has room for: 511.
+    /// [`TrainerError::NoSuchRank`] for a rank without a shard, or if the number of shards is not the number of
+    /// workers; [`TrainerError::BadState`] for more than 511 shards, for which a state has no room.
     pub fn new(
         training: &Training,
         images: Arc<Images>,
@@ -53,12 +55,12 @@ impl ElasticLearner {
         Ok(Self { model, training, images, sampler, rank, step: 0 })
     }
 
-    /// Writes to `out` the gradient of this step, the *mean* over this worker's samples, and returns the
-    /// number of samples: the weight of this gradient in the sum.
+    /// Writes the gradient of this step to `out`: the *mean* over this worker's samples.
+    /// Returns the number of samples, which is the weight of this gradient in the sum.
     ///
     /// # Errors
     ///
-    /// [`TrainerError::WrongLength`] when `out` does not hold [`PARAMETERS`] values.
+    /// [`TrainerError::WrongLength`] if the length of `out` is not [`PARAMETERS`].
     pub fn gradient(&self, out: &mut [f32]) -> Result<u32, TrainerError> {
         let samples = self.sampler.samples(self.rank);
         self.model.gradient(&self.images.select(&samples), out)?;
@@ -68,12 +70,12 @@ impl ElasticLearner {
         Ok(count)
     }
 
-    /// Ends the step by moving along `summed`, the weighted sum of the members' gradients; `weight` is the
-    /// sum of their weights.
+    /// Ends the step: moves the model along `summed`, the weighted sum of the members' gradients.
+    /// `weight` is the sum of their weights.
     ///
     /// # Errors
     ///
-    /// The errors of [`Model::apply`]; the step is then not over.
+    /// [`TrainerError`], as for [`Model::apply`]. The step is then not over.
     pub fn apply(&mut self, summed: &[f32], weight: u64) -> Result<(), TrainerError> {
         self.model.apply(summed, weight, self.training.learning_rate(self.step))?;
         self.step += 1;
@@ -85,12 +87,12 @@ impl ElasticLearner {
     ///
     /// # Errors
     ///
-    /// The errors of [`Sampler::regroup`].
+    /// [`TrainerError::BadGroup`], as for [`Sampler::regroup`].
     pub fn regroup(&mut self, members: &[u16], shards: &[u16]) -> Result<(), TrainerError> {
         self.sampler.regroup(members, shards)
     }
 
-    /// Everything that has to be the same on all members, except who they are.
+    /// Returns the state that must be equal on all members. It does not contain the list of members.
     pub fn state(&self) -> Vec<f32> {
         let mut state = Vec::with_capacity(Self::STATE_LEN);
         state.extend(digits(self.step.into()));
@@ -100,14 +102,14 @@ impl ElasticLearner {
         state
     }
 
-    /// Number of values in a state.
+    /// The number of values in a state.
     pub const STATE_LEN: usize = HEADER + PARAMETERS;
 
-    /// Takes over another member's state.
+    /// Replaces this worker's state with the state of another member.
     ///
     /// # Errors
     ///
-    /// [`TrainerError::BadState`]: this is not a state of such a training. Nothing is changed then.
+    /// [`TrainerError::BadState`] if this is not a state of such a training. The worker is then unchanged.
     pub fn restore(&mut self, state: &[f32]) -> Result<(), TrainerError> {
         if state.len() != Self::STATE_LEN {
             return Err(TrainerError::BadState);
@@ -121,12 +123,12 @@ impl ElasticLearner {
         Ok(())
     }
 
-    /// Number of steps done.
+    /// Returns the number of completed steps.
     pub fn step(&self) -> u32 {
         self.step
     }
 
-    /// The model as it is now.
+    /// Returns the present model.
     pub fn model(&self) -> &Model {
         &self.model
     }
@@ -137,7 +139,7 @@ mod tests {
     use super::*;
     use crate::digits::Digits;
 
-    /// All workers of a training in one process.
+    /// Makes all workers of a training in one process.
     fn workers(training: &Training, digits: &Digits, by_class: bool) -> Vec<ElasticLearner> {
         let workers = training.workers();
         let shards = match by_class {
@@ -149,7 +151,7 @@ mod tests {
         (0..workers).map(learner).collect()
     }
 
-    /// One step of the members.
+    /// Runs one step of the members.
     fn step(learners: &mut [ElasticLearner], members: &[u16]) -> u64 {
         let mut summed = vec![0.0; PARAMETERS];
         let mut gradient = vec![0.0; PARAMETERS];
@@ -165,7 +167,7 @@ mod tests {
         weight
     }
 
-    /// The accuracy after a training in which worker 3 is left out from step 5 on.
+    /// Returns the accuracy after a training in which worker 3 is excluded from step 5 on.
     fn accuracy(members: &[u16], used: &[u16]) -> f64 {
         let (training, digits) = (Training::new(8, 60, 5).unwrap(), Digits::embedded().unwrap());
         let mut learners = workers(&training, &digits, true);

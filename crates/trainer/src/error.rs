@@ -1,15 +1,15 @@
 use thiserror::Error;
 
-/// Why data could not be read, or a training step could not be taken.
+/// An error of reading the data, or of a training step.
 #[derive(Debug, Error)]
 pub enum TrainerError {
     /// The data file is not gzip, or is damaged.
     #[error("the data cannot be decompressed: {0}; get the file again and compare its SHA-256")]
     Gzip(std::io::Error),
-    /// The data file decompresses to more than any file of digits holds.
+    /// The decompressed data file is longer than any file of digits.
     #[error("the data are longer than {limit} bytes when decompressed: this is not the digits' file")]
     TooLong {
-        /// The most bytes that are read.
+        /// The maximum number of bytes that are read.
         limit: u64,
     },
     /// The CSV text could not be read.
@@ -20,9 +20,9 @@ pub enum TrainerError {
     Fields {
         /// The line in the decompressed text, counted from 1.
         line: u64,
-        /// Number of fields that an image and its label have.
+        /// The number of fields of an image and its label.
         expected: usize,
-        /// Number of fields in the line.
+        /// The number of fields in the line.
         got: usize,
     },
     /// A field is not an integer in its range.
@@ -37,29 +37,29 @@ pub enum TrainerError {
         /// The largest value allowed.
         max: u8,
     },
-    /// There are too few images to train on some and hold out others.
+    /// There are too few images: at least one is needed for training, and one is held out.
     #[error("the data hold {0} images: at least 2 needed, one to train on and one to hold out")]
     TooFewImages(usize),
-    /// A training needs at least one worker.
+    /// The training has no workers.
     #[error("a training without workers: give at least 1")]
     NoWorkers,
-    /// A rank that is not in the job.
+    /// The rank is not in the job.
     #[error("no worker has rank {rank}: the {workers} workers' ranks start at 0")]
     NoSuchRank {
         /// The requested rank.
         rank: u16,
-        /// Number of workers.
+        /// The number of workers.
         workers: u16,
     },
     /// A worker would have no data.
     #[error("{samples} samples for {workers} workers: each needs at least one")]
     EmptyShard {
-        /// Number of samples.
+        /// The number of samples.
         samples: usize,
-        /// Number of workers.
+        /// The number of workers.
         workers: u16,
     },
-    /// An impossible group of members.
+    /// The group of members or shards is invalid.
     #[error("this is no group to train with: {problem}")]
     BadGroup {
         /// The problem with the group.
@@ -71,12 +71,12 @@ pub enum TrainerError {
     /// A gradient has the wrong size for this model.
     #[error("a gradient of {got} values for a model of {expected} parameters")]
     WrongLength {
-        /// Number of parameters that the model has.
+        /// The number of parameters of the model.
         expected: usize,
-        /// Number of values that were given.
+        /// The number of values in the gradient.
         got: usize,
     },
-    /// A step cannot be divided by zero samples.
+    /// The summed gradient has no samples, so its mean is undefined.
     #[error("the summed gradient of 0 samples is no step to take: a worker contributed nothing")]
     NoSamples,
 }

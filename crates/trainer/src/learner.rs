@@ -1,4 +1,4 @@
-//! One worker's side of the training, or that of a machine that trains alone.
+//! One worker's side of the training, or the training of a machine that trains alone.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::model::{Model, PARAMETERS};
 use crate::training::Training;
 
 /// A model in training.
-/// Each round: [`gradient`](Self::gradient), the sum over all workers' gradients by any means, [`apply`](Self::apply).
+/// Each round has three parts: [`gradient`](Self::gradient), the sum over all workers' gradients by any means, and
+/// [`apply`](Self::apply).
 #[derive(Debug, Clone)]
 pub struct Learner {
     model: Model,
@@ -20,51 +21,51 @@ pub struct Learner {
 }
 
 impl Learner {
-    /// A learner before the first round. All learners of one `training` start from the same model.
+    /// Makes a learner before the first round. All learners of one `training` start from the same model.
     ///
     /// # Errors
     ///
-    /// [`TrainerError::NoSuchRank`] for a rank that is not one of the training's workers,
-    /// [`TrainerError::TooFewImages`] without images.
+    /// [`TrainerError::NoSuchRank`] for a rank that the training does not have; [`TrainerError::TooFewImages`] without
+    /// images.
     pub fn new(training: &Training, images: Arc<Images>, share: Share) -> Result<Self, TrainerError> {
         let batches = Batches::new(training, images, share)?;
         Ok(Self { model: Model::new(training.seed()), training: *training, batches, round: 0 })
     }
 
-    /// Writes to `out` the gradient of this round's share of the mini-batch, summed over its images,
-    /// and returns their summed loss (in nats).
+    /// Writes the gradient of this round's share of the mini-batch to `out`, summed over the images.
+    /// Returns the sum of their losses (in nats).
     ///
     /// # Errors
     ///
-    /// [`TrainerError::WrongLength`] when `out` does not hold [`PARAMETERS`] values.
+    /// [`TrainerError::WrongLength`] if the length of `out` is not [`PARAMETERS`].
     pub fn gradient(&self, out: &mut [f32]) -> Result<f64, TrainerError> {
         self.model.gradient(&self.batches.of_round(self.round), out)
     }
 
-    /// Ends the round with a step along `summed`, the sum of `total_samples` images' gradients:
-    /// [`Training::global_batch`] when every worker gave its own.
+    /// Ends the round with a step along `summed`, the sum of the gradients of `total_samples` images.
+    /// `total_samples` is [`Training::global_batch`] if every worker has contributed.
     ///
     /// # Errors
     ///
-    /// The errors of [`Model::apply`]; the round is then not over.
+    /// [`TrainerError`], as for [`Model::apply`]. The round is then not over.
     pub fn apply(&mut self, summed: &[f32], total_samples: u64) -> Result<(), TrainerError> {
         self.model.apply(summed, total_samples, self.training.learning_rate(self.round))?;
         self.round += 1;
         Ok(())
     }
 
-    /// The model as it is now.
+    /// Returns the present model.
     pub fn model(&self) -> &Model {
         &self.model
     }
 }
 
-/// Trains on whole mini-batches, without a network: the reference for a distributed training of
-/// the same `training`.
+/// Trains on whole mini-batches, without a network.
+/// It is the reference for a distributed run of the same `training`.
 ///
 /// # Errors
 ///
-/// [`TrainerError::TooFewImages`] without images to train on.
+/// [`TrainerError::TooFewImages`] without training images.
 pub fn train_on_one_machine(training: &Training, digits: &Digits) -> Result<Model, TrainerError> {
     let mut learner = Learner::new(training, Arc::clone(&digits.training), Share::Whole)?;
     let mut gradient = vec![0.0; PARAMETERS];

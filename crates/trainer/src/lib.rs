@@ -1,23 +1,23 @@
-//! A small neural network and its data, to train data-parallel over the fabric.
+//! A small neural network and its data, for data-parallel training over the fabric.
 //!
-//! The network is a perceptron with two hidden layers that learns to read the UCI handwritten digits
-//! ([`Digits`]) by synchronous mini-batch SGD. Each round, a worker computes the *sum* of its samples'
-//! gradients, the fabric aggregates the workers' sums, and every worker takes the same step:
+//! The network is a perceptron with two hidden layers. It learns to read the UCI handwritten digits ([`Digits`]) by
+//! synchronous mini-batch SGD. In each round, a worker computes the *sum* of its samples' gradients, the fabric
+//! aggregates the sums of all workers, and every worker takes the same step:
 //!
 //! ```text
 //! parameters -= learning_rate / total_samples · summed_gradient
 //! ```
 //!
-//! The workers' mini-batches of a round together are exactly the mini-batch of a single machine, so that
-//! [`train_on_one_machine`] is the same training up to rounding, and a reference for what the fabric aggregates.
+//! The workers' mini-batches of a round together are exactly the mini-batch of a single machine. So
+//! [`train_on_one_machine`] is the same training up to rounding, and a reference for the sums of the fabric.
 //!
-//! Where workers come and go, [`Sampler`] chooses the samples of each worker so that none is lost or repeated, and
-//! [`ElasticLearner`] trains with it.
+//! In a job whose members change, [`Sampler`] chooses the samples of each worker so that none is lost or repeated, and
+//! [`ElasticLearner`] trains with them.
 //!
-//! Everything is a function of [`Training`] and the data: no clock, no I/O, no threads. Runs on one
-//! machine repeat bit for bit; another CPU's matrix kernels may round differently. The initial
-//! parameters and [`Model::apply`] use only exactly rounded operations, so that workers on different
-//! machines that get the same sums keep the same parameters.
+//! All results are functions of [`Training`] and the data: the crate uses no clock, no I/O and no threads. Runs on one
+//! machine repeat bit for bit; the matrix kernels of another CPU may round differently. The initial parameters and
+//! [`Model::apply`] use only exactly rounded operations. So workers on different machines that get equal sums keep
+//! equal parameters.
 //!
 //! ```
 //! use tributary_trainer::{Digits, Training, train_on_one_machine};

@@ -1,4 +1,4 @@
-//! The network: 64 pixels, two hidden layers with rectifiers, softmax over ten digits.
+//! The network: 64 inputs (pixels), two hidden layers with rectifiers, and softmax over ten digits.
 
 use std::ops::Range;
 
@@ -24,13 +24,13 @@ pub const PARAMETERS: usize = Layer1::PARAMETERS + Layer2::PARAMETERS + Layer3::
 /// Epoch e is shuffled with stream e + 1.
 const WEIGHTS_STREAM: u64 = 0;
 
-/// The network's parameters: per layer, a row of weights for each input, then the biases.
+/// The network's parameters. Each layer has a row of weights for each input, and then the biases.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     parameters: Vec<f32>,
 }
 
-/// Each layer's output for some images.
+/// The output of each layer for a set of images.
 struct Activations {
     hidden_1: Array2<f32>,
     hidden_2: Array2<f32>,
@@ -38,8 +38,9 @@ struct Activations {
 }
 
 impl Model {
-    /// A fresh network. Weights are uniform with the variance 2 / inputs that keeps the signal's size
-    /// through rectifiers (He et al., "Delving Deep into Rectifiers", 2015), biases 0.
+    /// Makes a new network with random weights. Biases are 0.
+    /// Weights are uniform with the variance 2 / inputs, which keeps the size of the signal through rectifiers (He et
+    /// al., "Delving Deep into Rectifiers", 2015).
     pub fn new(seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(WEIGHTS_STREAM);
@@ -53,33 +54,33 @@ impl Model {
         Self { parameters }
     }
 
-    /// A network with these parameters, as [`parameters`](Self::parameters) gave them.
+    /// Makes a network from the [`parameters`](Self::parameters) of another one.
     ///
     /// # Errors
     ///
-    /// [`TrainerError::WrongLength`] unless there are [`PARAMETERS`] of them.
+    /// [`TrainerError::WrongLength`] if their number is not [`PARAMETERS`].
     pub fn from_parameters(parameters: Vec<f32>) -> Result<Self, TrainerError> {
         check_length(&parameters)?;
         Ok(Self { parameters })
     }
 
-    /// The parameters; there are [`PARAMETERS`].
+    /// Returns the parameters. Their number is [`PARAMETERS`].
     pub fn parameters(&self) -> &[f32] {
         &self.parameters
     }
 
-    /// The range of each layer in the parameters, and in a gradient.
+    /// Returns the range of each layer in the parameters, and in a gradient.
     pub fn layers() -> [Range<usize>; 3] {
         let second = Layer1::PARAMETERS + Layer2::PARAMETERS;
         [0..Layer1::PARAMETERS, Layer1::PARAMETERS..second, second..PARAMETERS]
     }
 
-    /// Writes to `out` the gradient of the cross-entropy loss, *summed* over the images, and returns
-    /// that sum of losses (in nats).
+    /// Writes the gradient of the cross-entropy loss to `out`, *summed* over the images.
+    /// Returns the sum of the losses (in nats).
     ///
     /// # Errors
     ///
-    /// [`TrainerError::WrongLength`] when `out` does not hold [`PARAMETERS`] values.
+    /// [`TrainerError::WrongLength`] if the length of `out` is not [`PARAMETERS`].
     pub fn gradient(&self, batch: &Images, out: &mut [f32]) -> Result<f64, TrainerError> {
         check_length(out)?;
         let Activations { hidden_1, hidden_2, logits } = self.forward(batch);
@@ -104,13 +105,13 @@ impl Model {
         Ok(loss)
     }
 
-    /// Takes one step of SGD: `parameters -= learning_rate / total_samples · summed`, where `summed` is
-    /// the sum of `total_samples` images' gradients.
+    /// Takes one step of SGD: `parameters -= learning_rate / total_samples · summed`.
+    /// `summed` is the sum of the gradients of `total_samples` images.
     ///
     /// # Errors
     ///
-    /// [`TrainerError::WrongLength`] when `summed` does not hold [`PARAMETERS`] values,
-    /// [`TrainerError::NoSamples`]; the model is unchanged then.
+    /// [`TrainerError::WrongLength`] if the length of `summed` is not [`PARAMETERS`]; [`TrainerError::NoSamples`] if
+    /// `total_samples` is 0. The model is then unchanged.
     pub fn apply(
         &mut self,
         summed: &[f32],
@@ -128,7 +129,7 @@ impl Model {
         Ok(())
     }
 
-    /// The share of `images` that are classified correctly, from 0 to 1; 0 if there are none.
+    /// Returns the share of `images` that the network classifies correctly, from 0 to 1; 0 without images.
     pub fn accuracy(&self, images: &Images) -> f64 {
         let logits = self.forward(images).logits;
         let correct = logits.rows().into_iter().zip(images.labels()).filter(|(row, label)| {
@@ -158,14 +159,15 @@ fn check_length(gradient: &[f32]) -> Result<(), TrainerError> {
     Err(TrainerError::WrongLength { expected: PARAMETERS, got: gradient.len() })
 }
 
-/// Replaces each row of logits by the loss's derivative with respect to them, softmax − one-hot, and
-/// returns the sum of the losses.
+/// Replaces each row of logits by the derivative of the loss with respect to them, which is softmax −
+/// one-hot.
+/// Returns the sum of the losses.
 fn softmax_cross_entropy(logits: &mut Array2<f32>, labels: impl Iterator<Item = usize>) -> f64 {
     logits.rows_mut().into_iter().zip(labels).map(|(row, label)| softmax_row(row, label)).sum()
 }
 
 fn softmax_row(mut row: ArrayViewMut1<'_, f32>, label: usize) -> f64 {
-    // Shifting all logits does not change softmax, and keeps exp from overflowing.
+    // A shift of all logits does not change softmax, and prevents an overflow of exp.
     let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let target = row[label] - max;
     row.mapv_inplace(|logit| (logit - max).exp());
@@ -196,7 +198,7 @@ mod tests {
         gradient
     }
 
-    /// The loss with `direction · step` added to the parameters in `range`.
+    /// Returns the loss after adding `direction · step` to the parameters in `range`.
     fn loss_beside(model: &Model, batch: &Images, range: Range<usize>, direction: &[f32], step: f32) -> f64 {
         let mut moved = model.clone();
         for (parameter, direction) in moved.parameters[range].iter_mut().zip(direction) {
@@ -205,11 +207,11 @@ mod tests {
         moved.gradient(batch, &mut vec![0.0; PARAMETERS]).unwrap()
     }
 
-    /// The error of the gradient along `direction`: the difference between the loss's
-    /// slope, by central differences, and the gradient's projection, relative to the larger of that and a random
-    /// direction's typical projection.
+    /// Returns the relative error of the gradient along `direction`.
+    /// It is the difference between the slope of the loss, by central differences, and the projection of the gradient.
+    /// It is relative to the larger of that projection and the typical projection on a random direction.
     fn slope_error(model: &Model, batch: &Images, range: Range<usize>, direction: &[f32]) -> f64 {
-        // A larger step crosses more of the rectifiers' kinks; a smaller one drowns in rounding errors.
+        // A larger step would cross more kinks of the rectifiers. With a smaller one, rounding errors would dominate.
         let step = 1e-3 / dot(direction, direction).sqrt() as f32;
         let up = loss_beside(model, batch, range.clone(), direction, step);
         let down = loss_beside(model, batch, range.clone(), direction, -step);

@@ -1,4 +1,5 @@
-//! One worker's side of a training whose parameters are kept elsewhere, as by a parameter server.
+//! One worker's side of a training whose parameters are stored elsewhere, for example on a parameter
+//! server.
 
 use std::sync::Arc;
 
@@ -16,22 +17,22 @@ pub struct RemoteLearner {
 }
 
 impl RemoteLearner {
-    /// The learner of one share of the training's mini-batches.
+    /// Makes the learner of one share of the training's mini-batches.
     ///
     /// # Errors
     ///
-    /// [`TrainerError::NoSuchRank`] for a rank that is not one of the training's workers,
-    /// [`TrainerError::TooFewImages`] without images.
+    /// [`TrainerError::NoSuchRank`] for a rank that the training does not have; [`TrainerError::TooFewImages`] without
+    /// images.
     pub fn new(training: &Training, images: Arc<Images>, share: Share) -> Result<Self, TrainerError> {
         Ok(Self { batches: Batches::new(training, images, share)? })
     }
 
-    /// Writes to `out` the gradient of an iteration (from 0), the *mean* over the images of this share,
-    /// since a parameter server weights workers itself. Returns the mean loss (in nats).
+    /// Writes the gradient of an iteration (from 0) to `out`: the *mean* over the images of this share.
+    /// It is the mean, because a parameter server weights workers itself. Returns the mean loss (in nats).
     ///
     /// # Errors
     ///
-    /// [`TrainerError::WrongLength`] when `out` does not hold [`PARAMETERS`](crate::PARAMETERS) values.
+    /// [`TrainerError::WrongLength`] if the length of `out` is not [`PARAMETERS`](crate::PARAMETERS).
     pub fn gradient(&self, model: &Model, iteration: u32, out: &mut [f32]) -> Result<f64, TrainerError> {
         let batch = self.batches.of_round(iteration);
         let loss = model.gradient(&batch, out)?;

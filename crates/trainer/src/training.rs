@@ -2,16 +2,17 @@
 
 use crate::error::TrainerError;
 
-/// Images in a round's mini-batch, over all workers, rounded up to a multiple of their number.
-/// It is fixed for the whole job and not per worker, so that training proceeds alike with any number of workers.
+/// The number of images in a round's mini-batch, over all workers, before rounding up to a multiple of
+/// their number.
+/// It is fixed for the whole job and not for each worker, so that the training is similar with any number of workers.
 const GLOBAL_BATCH: usize = 128;
 
 /// The learning rate of the first round.
-/// Over 40 seeds of 40 to 100 rounds, 0.4 is about a point less accurate, and 0.8 is better only for its worst seeds
-/// (`examples/accuracy.rs`).
+/// Over 40 seeds of 40 to 100 rounds, 0.4 is about one percentage point less accurate, and 0.8 is better only for its
+/// worst seeds (`examples/accuracy.rs`).
 const PEAK_LEARNING_RATE: f32 = 0.6;
 
-/// One training, the same for every worker and for the run on one machine.
+/// The parameters of one training. They are equal for every worker and for the run on one machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Training {
     workers: u16,
@@ -20,15 +21,16 @@ pub struct Training {
 }
 
 impl Training {
-    /// Enough rounds: the least accurate of 200 seeds classifies 95 % of the held-out images correctly.
+    /// The default number of rounds.
+    /// After them, the least accurate of 200 seeds classifies 95 % of the held-out images correctly.
     pub const DEFAULT_ROUNDS: u32 = 60;
 
-    /// A training of `rounds` rounds by `workers` workers. The seed chooses the initial weights and the
-    /// order of the images.
+    /// Makes a training of `rounds` rounds by `workers` workers.
+    /// The seed determines the initial weights and the order of the images.
     ///
     /// # Errors
     ///
-    /// [`TrainerError::NoWorkers`].
+    /// [`TrainerError::NoWorkers`] if `workers` is 0.
     pub fn new(workers: u16, rounds: u32, seed: u64) -> Result<Self, TrainerError> {
         if workers == 0 {
             return Err(TrainerError::NoWorkers);
@@ -41,29 +43,30 @@ impl Training {
         self.workers
     }
 
-    /// The number of rounds, each with one step.
+    /// Returns the number of rounds. Each has one step.
     pub fn rounds(&self) -> u32 {
         self.rounds
     }
 
-    /// The seed, which determines the initial weights and the order of the images.
+    /// Returns the seed, which determines the initial weights and the order of the images.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Images that each worker computes the gradient of in a round.
+    /// Returns the number of images for which each worker computes the gradient in a round.
     pub fn batch_per_worker(&self) -> usize {
         GLOBAL_BATCH.div_ceil(usize::from(self.workers))
     }
 
-    /// Images that all workers together compute the gradient of in a round.
+    /// Returns the number of images for which all workers together compute the gradient in a round.
     pub fn global_batch(&self) -> usize {
         self.batch_per_worker() * usize::from(self.workers)
     }
 
-    /// The learning rate of a round (from 0): from its peak linearly down to 0 after the last one.
-    /// The last steps are small and average out the mini-batches' noise, so that the final accuracy depends little on
-    /// where exactly the training stops.
+    /// Returns the learning rate of a round (from 0).
+    /// It falls linearly from its peak to 0 after the last round.
+    /// The last steps are small and average out the noise of mini-batches. So the final accuracy depends little on the
+    /// exact end of the training.
     pub fn learning_rate(&self, round: u32) -> f32 {
         let left = self.rounds.saturating_sub(round) as f32 / self.rounds.max(1) as f32;
         PEAK_LEARNING_RATE * left

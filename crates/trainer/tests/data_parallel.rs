@@ -1,4 +1,4 @@
-//! Training in shares is the same SGD as training alone.
+//! Tests that training in shares is the same SGD as training alone.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn gradient(learner: &Learner) -> Result<(Vec<f32>, f64), TrainerError> {
     Ok((gradient, loss))
 }
 
-/// The sum of all workers' gradients and losses in one round.
+/// Returns the sums of all workers' gradients and losses in one round.
 fn summed(learners: &[Learner]) -> Result<(Vec<f32>, f64), TrainerError> {
     let mut sum = (vec![0.0; PARAMETERS], 0.0);
     for learner in learners {

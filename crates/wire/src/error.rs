@@ -1,9 +1,9 @@
 use thiserror::Error;
 
-/// Why received bytes are not one of our packets, or a representation cannot be written.
+/// An error of parsing received bytes, or of writing a representation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum WireError {
-    /// The bytes end before the named part does.
+    /// The bytes end inside the named part of the packet.
     #[error("truncated {part}: {needed} bytes needed, {got} there")]
     Truncated {
         /// The part of the packet that is cut short.
@@ -18,7 +18,7 @@ pub enum WireError {
     Bad {
         /// The field's name.
         field: &'static str,
-        /// The number.
+        /// The number that the field holds.
         value: u64,
     },
     /// The frame is well formed, but does not carry an INA message.

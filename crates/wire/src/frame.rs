@@ -18,9 +18,9 @@ use crate::width::SliceWidth;
 const ETHERNET_BYTES: usize = EthernetPacket::minimum_packet_size();
 const IPV4_BYTES: usize = Ipv4Packet::minimum_packet_size();
 const UDP_BYTES: usize = UdpPacket::minimum_packet_size();
-/// Bytes in front of the INA message.
+/// The number of bytes in front of the INA message.
 pub const ENCAPSULATION_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
-/// The time to live with which hosts send; each switch decrements it.
+/// The time to live of the packets that hosts send. Each switch decrements it.
 pub const TTL: u8 = 64;
 const IPV4_WORDS: u8 = (IPV4_BYTES / 4) as u8;
 
@@ -29,7 +29,7 @@ const IPV4_WORDS: u8 = (IPV4_BYTES / 4) as u8;
 pub struct FrameHeader {
     /// Ethernet source.
     pub source_mac: MacAddr,
-    /// Ethernet destination: the server's, a worker's, or the job's multicast address.
+    /// Ethernet destination: the address of the server, of a worker, or of the job's multicast group.
     pub destination_mac: MacAddr,
     /// IPv4 source.
     pub source_ip: Ipv4Addr,
@@ -38,31 +38,32 @@ pub struct FrameHeader {
 }
 
 impl SliceWidth {
-    /// The longest IPv4 packet around a slice, in bytes, which links have to carry: a
-    /// GRADIENT with a full hop stack.
+    /// Returns the length of the longest IPv4 packet with a slice of this width, in bytes.
+    /// It is a GRADIENT with a full hop stack. The MTU of links must be at least this length.
     pub const fn mtu(self) -> usize {
         IPV4_BYTES + UDP_BYTES + message_len(MAX_HOPS as usize, self.bytes())
     }
 
-    /// The widest slice whose packets fit links of this `mtu` (in bytes, from the IPv4 header on); `None`
-    /// if not even the [narrowest](Self::NARROWEST) does.
+    /// Returns the widest slice whose packets fit links of this `mtu` (in bytes, from the IPv4 header on).
+    /// `None` if not even a slice of the [narrowest](Self::NARROWEST) width fits.
     pub fn widest_within(mtu: usize) -> Option<Self> {
         Self::all().rev().find(|width| width.mtu() <= mtu)
     }
 }
 
-/// Length in bytes of the longest frame around a message whose slice has this `width`.
+/// Returns the length in bytes of the longest frame with a slice of this `width`.
 pub const fn longest_frame(width: SliceWidth) -> usize {
     ETHERNET_BYTES + width.mtu()
 }
 
-/// Length in bytes of the frame around `message`.
+/// Returns the length in bytes of the frame around `message`.
 pub fn frame_len(message: &Message<'_>) -> usize {
     ENCAPSULATION_BYTES + message.len()
 }
 
-/// Marks that all of a job's frames have which [`FrameView::parse`] accepts, and hardly any other
-/// frame: the offset and the value of two bytes each. For code that sorts frames before it parses them.
+/// Returns marks that are in every frame of a job that [`FrameView::parse`] accepts, and in hardly any
+/// other frame.
+/// Each mark is the offset and the value of two bytes. They are for code that sorts frames before it parses them.
 pub fn marks(job: JobId) -> [(usize, u16); 3] {
     [
         (ETHERNET_BYTES - 2, EtherTypes::Ipv4.0),
@@ -74,7 +75,8 @@ pub fn marks(job: JobId) -> [(usize, u16); 3] {
 /// Writes a whole frame to the start of `out` and returns its length.
 ///
 /// # Errors
-/// [`WireError`] when `out` is shorter than [`frame_len`], or as [`Message::emit`].
+/// [`WireError::Truncated`] if `out` is shorter than [`frame_len`]; [`WireError::Bad`] if the frame is too long for IPv4;
+/// also the errors of [`Message::emit`].
 pub fn emit(header: &FrameHeader, message: &Message<'_>, out: &mut [u8]) -> Result<usize, WireError> {
     let (len, got) = (frame_len(message), out.len());
     let truncated = WireError::Truncated { part: "buffer", needed: len, got };
@@ -107,7 +109,8 @@ pub fn emit(header: &FrameHeader, message: &Message<'_>, out: &mut [u8]) -> Resu
     udp.set_source(INA_UDP_PORT);
     udp.set_destination(INA_UDP_PORT);
     udp.set_length(ip_len - IPV4_BYTES as u16);
-    // Zero means "no checksum": switches change the payload, and the tag in the INA header protects the sum.
+    // Zero means "no checksum". There is none, because switches change the payload. The tag in the INA header protects
+    // the sum.
     udp.set_checksum(0);
     message.emit(payload)?;
     Ok(len)
@@ -122,12 +125,12 @@ pub struct FrameView<'a> {
 
 impl<'a> FrameView<'a> {
     /// Checks a frame from its Ethernet header to its last value.
-    /// Only what directly follows the Ethernet header is trusted: no aggregating switch lets a gradient pass behind a
-    /// VLAN tag, IP options or as a fragment, so such a gradient has bypassed admission.
+    /// The headers must follow each other directly. An aggregating switch never passes on a gradient with a VLAN tag or
+    /// IP options or in fragments, so such a gradient has bypassed admission.
     ///
     /// # Errors
-    /// [`WireError::NotIna`] for a valid frame that is not ours to read; other [`WireError`]s for one that claims to be
-    /// ours and is malformed.
+    /// [`WireError::NotIna`] for a valid frame that does not carry an INA message; other [`WireError`]s for malformed
+    /// frames.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, WireError> {
         let truncated = |part, needed, got| WireError::Truncated { part, needed, got };
         let (ethernet_bytes, rest) = bytes.split_at_checked(ETHERNET_BYTES).ok_or(truncated(
@@ -164,18 +167,19 @@ impl<'a> FrameView<'a> {
         Ok(Self { header, message: MessageView::parse(payload)? })
     }
 
-    /// Its addresses.
+    /// Returns the addresses of the frame.
     pub fn header(&self) -> &FrameHeader {
         &self.header
     }
 
-    /// The message that it carries.
+    /// Returns the message in the frame.
     pub fn message(&self) -> &MessageView<'a> {
         &self.message
     }
 }
 
-/// The UDP datagram in an IPv4 packet of our form: no options, not a fragment.
+/// Returns the UDP datagram in an IPv4 packet.
+/// The packet must have no options, and must not be a fragment.
 fn udp_datagram<'a>(ip: &Ipv4Packet<'_>, packet: &'a [u8]) -> Result<&'a [u8], WireError> {
     const MORE_FRAGMENTS: u8 = ipv4::Ipv4Flags::MoreFragments;
     if ip.get_version() != 4 || ip.get_header_length() != IPV4_WORDS {

@@ -1,4 +1,4 @@
-//! One entry of the hop stack: what one switch does with the packet.
+//! One entry of the hop stack: the instruction for one node.
 
 use crate::constants::{HOP_BYTES, MAX_CHILDREN};
 use crate::error::WireError;
@@ -14,15 +14,16 @@ use crate::ids::NodeId;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Hop {
-    /// The node that this entry is for.
+    /// The switch or server that acts on this entry.
     pub node: NodeId,
-    /// The port by which the packet leaves; ignored in the server's entry.
+    /// The port through which the packet leaves; not used in the server's entry.
     pub egress_port: u16,
-    /// GRADIENT: aggregate here. RESULT: release the slot here.
+    /// True if the node aggregates a GRADIENT, or releases the slot of a RESULT.
     pub aggregate: bool,
-    /// The sender's number among the node's children, 0..[`MAX_CHILDREN`].
+    /// The number of the sender among the node's children, from 0 and below [`MAX_CHILDREN`].
     pub child: u8,
-    /// Number of children (not workers) for which the node waits.
+    /// The number of children for which the node waits.
+    /// Children are neighbours in the tree, not always workers.
     pub fan_in: u8,
 }
 
@@ -30,7 +31,8 @@ impl Hop {
     /// Reads the entry at the start of `bytes`.
     ///
     /// # Errors
-    /// [`WireError::Truncated`], or [`WireError::Bad`] for node 0 or a child that no switch can count.
+    /// [`WireError::Truncated`] if `bytes` is too short; [`WireError::Bad`] for node 0 or a child number of
+    /// [`MAX_CHILDREN`] or more.
     pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
         let entry: &[u8; HOP_BYTES] = bytes.first_chunk().ok_or(WireError::Truncated {
             part: "hop entry",
@@ -51,7 +53,7 @@ impl Hop {
         })
     }
 
-    /// The entry in wire format.
+    /// Returns the entry in wire format.
     pub fn to_bytes(self) -> [u8; HOP_BYTES] {
         let [node_hi, node_lo] = self.node.get().to_be_bytes();
         let [port_hi, port_lo] = self.egress_port.to_be_bytes();

@@ -4,17 +4,17 @@ use std::fmt;
 
 use crate::constants::{NO_JOB, NO_NODE, RANK_ALL};
 
-/// A data-plane job id: one generation of one job. Never [`NO_JOB`].
+/// A data-plane job id, which names one generation of one job. It is never [`NO_JOB`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(u16);
 
 impl JobId {
-    /// `None` for the number that means "no job".
+    /// Makes a job id; `None` for the number that means "no job".
     pub fn new(id: u16) -> Option<Self> {
         (id != NO_JOB).then_some(Self(id))
     }
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub fn get(self) -> u16 {
         self.0
     }
@@ -26,17 +26,17 @@ impl fmt::Display for JobId {
     }
 }
 
-/// A switch or an aggregation server, as hop entries name it. Never [`NO_NODE`].
+/// The id of a switch or an aggregation server in hop entries. It is never [`NO_NODE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(u16);
 
 impl NodeId {
-    /// `None` for the number that means "no node".
+    /// Makes a node id; `None` for the number that means "no node".
     pub fn new(id: u16) -> Option<Self> {
         (id != NO_NODE).then_some(Self(id))
     }
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub fn get(self) -> u16 {
         self.0
     }
@@ -48,20 +48,21 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// One worker of the job, or everyone: the sender of a GRADIENT, or the receiver of a RESULT.
+/// The rank of one worker of the job, or of all workers.
+/// It names the sender of a GRADIENT, or the receiver of a RESULT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(u16);
 
 impl Rank {
-    /// Every member of the job.
+    /// The rank that addresses every member of the job.
     pub const ALL: Self = Self(RANK_ALL);
 
-    /// The rank with this number on the wire.
+    /// Makes the rank with this number on the wire.
     pub const fn new(rank: u16) -> Self {
         Self(rank)
     }
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub fn get(self) -> u16 {
         self.0
     }

@@ -3,11 +3,11 @@
 //! A packet is Ethernet / IPv4 / UDP ([`frame`]) around an INA message ([`message`]): a fixed header,
 //! a stack of [hops](hop) and the [values] of one slice. All integers are big-endian.
 //!
-//! Received bytes are read through a *view* ([`MessageView`], [`FrameView`]), which is checked once and copies nothing;
-//! packets to send are written from a *representation* ([`Message`], [`FrameHeader`]), which cannot express a malformed
+//! Programs read received bytes through a *view* ([`MessageView`], [`FrameView`]), which is checked once and copies
+//! nothing. They write packets from a *representation* ([`Message`], [`FrameHeader`]), which cannot express a malformed
 //! packet.
 //!
-//! In addition, there are [probes](probe) of cables.
+//! The crate also has the format of [probes](probe) of cables.
 
 pub mod constants;
 mod downlink;

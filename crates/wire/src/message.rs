@@ -11,7 +11,7 @@ use crate::seq::Seq;
 use crate::values::{self, ValuesView};
 use crate::width::SliceWidth;
 
-/// The offset of the job's number in a message.
+/// The offset of the job id in a message.
 pub(crate) const JOB_AT: usize = 2;
 
 /// The direction of a message.
@@ -32,19 +32,19 @@ pub enum Operator {
     Max,
 }
 
-/// The fields that are aggregated besides the values, with either operator.
+/// The header fields that switches add, with either operator of the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Totals {
     /// The number of workers whose gradients are included.
     pub contributors: u32,
-    /// Sum of those workers' weights.
+    /// The sum of the weights of these workers.
     pub weight: u32,
-    /// Sum of those workers' tags.
+    /// The sum of the tags of these workers.
     pub tag: Tag,
 }
 
 impl Totals {
-    /// Adds another message's totals, as switches do: each number mod 2^32.
+    /// Adds the totals of another message like switches do: each number mod 2^32.
     pub fn add(&mut self, other: Self) {
         self.contributors = self.contributors.wrapping_add(other.contributors);
         self.weight = self.weight.wrapping_add(other.weight);
@@ -53,8 +53,9 @@ impl Totals {
     }
 }
 
-/// The authenticator of a message, or the sum of several: a number in two digits, each of which
-/// switches add separately. Tags are made with digits so small that their sums do not wrap around.
+/// The authenticator of a message, or the sum of several.
+/// It is a number in two digits, and switches add each digit separately. The digits of tags are so small that their
+/// sums do not wrap around.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Tag {
     /// The high digit.
@@ -66,17 +67,17 @@ pub struct Tag {
 /// The fields of the INA header that do not follow from the rest of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// The direction in which it travels.
+    /// The direction in which the message travels.
     pub kind: Kind,
     /// The operation that combines the slice's values.
     pub operator: Operator,
     /// True if the worker has sent this slice before.
     pub retransmit: bool,
-    /// The job's generation to which it belongs.
+    /// The generation of the job to which the message belongs.
     pub job: JobId,
     /// The rank of the worker that sends or receives the message.
     pub rank: Rank,
-    /// The slice.
+    /// The number of the slice.
     pub seq: Seq,
     /// The totals of the included gradients.
     pub totals: Totals,
@@ -85,21 +86,21 @@ pub struct Header {
 /// A message to write. `values` is `None` in a PROBE, which requests a result and carries no values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// Its header.
+    /// The header of the message.
     pub header: Header,
-    /// The hop stack, the next switch first; at most [`MAX_HOPS`].
+    /// The hop stack, with the next switch first; at most [`MAX_HOPS`] entries.
     pub hops: &'a [Hop],
-    /// The slice's values: as many as a [`SliceWidth`] has.
+    /// The values of the slice. Their number must be the number of values of a [`SliceWidth`].
     pub values: Option<&'a [i32]>,
 }
 
 impl Message<'_> {
-    /// Length on the wire in bytes, from the INA header on.
+    /// Returns the length on the wire in bytes, from the INA header on.
     pub fn len(&self) -> usize {
         message_len(self.hops.len(), self.values.map_or(0, size_of_val))
     }
 
-    /// Always false: a message has a header.
+    /// Returns false, because a message always has a header.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -107,8 +108,8 @@ impl Message<'_> {
     /// Writes the message to the start of `out`.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] when `out` is too short; [`WireError::Bad`] when the stack is too deep, a hop's child
-    /// is out of range, a RESULT has no values, or no slice has this number of values.
+    /// [`WireError::Truncated`] if `out` is too short; [`WireError::Bad`] if the stack is too deep, a hop's child is
+    /// out of range, a RESULT has no values, or no slice width has this number of values.
     pub fn emit(&self, out: &mut [u8]) -> Result<(), WireError> {
         let (len, got) = (self.len(), out.len());
         let out = out.get_mut(..len).ok_or(WireError::Truncated { part: "buffer", needed: len, got })?;
@@ -163,13 +164,12 @@ impl Message<'_> {
     }
 }
 
-/// Length in bytes of a message with `hops` entries and `values` bytes of values.
+/// Returns the length in bytes of a message with `hops` entries and `values` bytes of values.
 pub const fn message_len(hops: usize, values: usize) -> usize {
     INA_HEADER_BYTES + hops * HOP_BYTES + values
 }
 
-/// A received message, all of whose fields were checked; it borrows the bytes and
-/// copies only the header.
+/// A received message. All of its fields are checked. It borrows the bytes and copies only the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageView<'a> {
     header: Header,
@@ -178,7 +178,7 @@ pub struct MessageView<'a> {
 }
 
 impl<'a> MessageView<'a> {
-    /// Checks a UDP payload. Bytes after the message are ignored (Ethernet pads short frames).
+    /// Checks a UDP payload. It ignores bytes after the message, because Ethernet pads short frames.
     ///
     /// # Errors
     /// [`WireError`] names the first field that is wrong.
@@ -214,23 +214,23 @@ impl<'a> MessageView<'a> {
         Ok(Self { header, stack, values })
     }
 
-    /// The header.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The hop stack, the next one first.
+    /// Returns the hop stack, with the next switch first.
     pub fn hops(&self) -> impl Iterator<Item = Hop> + 'a {
-        // `parse` has checked every entry, so none is left out here.
+        // `parse` has checked every entry, so this skips none.
         self.stack.iter().filter_map(|entry| Hop::parse(entry).ok())
     }
 
-    /// The first entry of the hop stack.
+    /// Returns the first entry of the hop stack.
     pub fn first_hop(&self) -> Option<Hop> {
         self.stack.first().and_then(|entry| Hop::parse(entry).ok())
     }
 
-    /// The values; `None` in a PROBE.
+    /// Returns the values; `None` in a PROBE.
     pub fn values(&self) -> Option<ValuesView<'a>> {
         self.values
     }

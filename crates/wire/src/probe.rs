@@ -1,6 +1,6 @@
-//! Probes of cables: small frames that switches and hosts send out of each of their ports, and
-//! that name the port. A receiver learns which port is at the other end of its cable. It also learns that the cable
-//! works in that direction.
+//! Probes of cables: small frames that switches and hosts send through each of their ports.
+//! A probe names its node and port. A receiver learns the port at the other end of its cable, and that the cable works
+//! in that direction.
 //!
 //! | bytes | |
 //! |---|---|
@@ -13,25 +13,26 @@
 //! | 20..22 | node |
 //! | 22..24 | port |
 //!
-//! The rest is 0 and ignored: up to the shortest length that Ethernet allows, or, in long probes, to a length that shows
-//! whether frames of it get through, too.
+//! The rest of the frame is 0, and receivers ignore it. It extends the frame to the minimum length of Ethernet. In long
+//! probes it extends the frame to a given length, which shows if frames of that length pass the cable.
 
 use crate::error::WireError;
 use crate::frame::MacAddr;
 use crate::ids::NodeId;
 
-/// The address of the nearest bridge (IEEE 802.1Q): a probe goes no further than the end of its cable.
+/// The address of the nearest bridge (IEEE 802.1Q).
+/// No bridge forwards it, so a probe goes no further than its cable.
 pub const DESTINATION: MacAddr = MacAddr(0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e);
-/// The first of the EtherTypes that IEEE 802 leaves to local experiments.
+/// The first EtherType that IEEE 802 reserves for local experiments.
 pub const ETHER_TYPE: u16 = 0x88b5;
 /// Distinguishes our probes from other uses of that EtherType: "TPRB".
 pub const MAGIC: u32 = 0x5450_5242;
-/// Version of the format.
+/// The version of the format.
 pub const VERSION: u8 = 1;
-/// Length of most probes: the shortest that Ethernet allows, without the frame check sequence.
+/// The length of most probes in bytes. It is the minimum of Ethernet, without the frame check sequence.
 pub const FRAME_BYTES: usize = 60;
 
-/// The places of the fields.
+/// The offsets of the fields.
 mod field {
     use std::ops::Range;
 
@@ -50,12 +51,12 @@ mod field {
 pub struct Probe {
     /// The id of the sending switch or host in the topology.
     pub node: NodeId,
-    /// The port by which it left, as the topology counts ports.
+    /// The port through which the probe was sent, with its number in the topology.
     pub port: u16,
 }
 
 impl Probe {
-    /// The whole frame, sent from the address `source`.
+    /// Returns the whole frame, with the source address `source`.
     pub fn to_frame(self, source: MacAddr) -> [u8; FRAME_BYTES] {
         let mut frame = [0; FRAME_BYTES];
         frame[field::DESTINATION].copy_from_slice(&DESTINATION.octets());
@@ -68,7 +69,7 @@ impl Probe {
         frame
     }
 
-    /// The whole frame, padded with zeros to `bytes`.
+    /// Returns the whole frame, padded with zeros to `bytes` bytes.
     pub fn to_long_frame(self, source: MacAddr, bytes: usize) -> Vec<u8> {
         let mut frame = self.to_frame(source).to_vec();
         frame.resize(bytes.max(FRAME_BYTES), 0);
@@ -78,12 +79,12 @@ impl Probe {
     /// Reads a received frame.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] and [`WireError::Bad`]: it is not a probe that this version reads.
+    /// [`WireError::Truncated`] or [`WireError::Bad`] if the frame is not a probe of this version.
     pub fn parse(frame: &[u8]) -> Result<Self, WireError> {
         let Some(head) = frame.first_chunk::<{ field::END }>() else {
             return Err(WireError::Truncated { part: "cable probe", needed: field::END, got: frame.len() });
         };
-        // A probe to another address may have passed bridges, and says nothing about this cable.
+        // A probe to another address may have passed bridges, so it proves nothing about this cable.
         let nearest = number(&DESTINATION.octets());
         expect("destination of a cable probe", number(&head[field::DESTINATION]), nearest)?;
         expect("EtherType", number(&head[field::ETHER_TYPE]), ETHER_TYPE.into())?;

@@ -1,28 +1,29 @@
-//! The secret that a job's members know, and switches do not.
+//! The secret that the members of a job share and that switches do not have.
 
 use std::fmt;
 
-/// A job's secret: random bytes that its members share, and from which the [tags](crate::Tag) of its
-/// packets are made. Without these bytes, an attacker cannot change a sum undetected.
+/// The secret of a job: random bytes that its members share.
+/// The [tags](crate::Tag) of its packets are derived from it. Without these bytes, an attacker cannot change a sum
+/// undetected.
 #[derive(Clone, PartialEq, Eq)]
 pub struct JobSecret([u8; Self::BYTES]);
 
 impl JobSecret {
-    /// Its length in bytes.
+    /// The length of a secret in bytes.
     pub const BYTES: usize = 32;
 
-    /// Makes a secret of these bytes. The bytes must be impossible to guess.
+    /// Makes a secret of these bytes. They must be impossible to guess.
     pub fn new(bytes: [u8; Self::BYTES]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes, for handing them to members, storing them, or making tags.
+    /// Returns the bytes, for sending them to members, storing them, or deriving keys.
     pub fn bytes(&self) -> &[u8; Self::BYTES] {
         &self.0
     }
 }
 
-/// Does not show the bytes: they would end up in a log.
+/// Hides the bytes, because they would appear in logs.
 impl fmt::Debug for JobSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JobSecret(…)")

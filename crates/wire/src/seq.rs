@@ -3,8 +3,9 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// The number of a slice in its job: it starts at 1, wraps around, and is compared with serial-number
-/// arithmetic (RFC 1982): of two numbers less than 2^31 apart, the one reached by counting up is newer.
+/// The number of a slice in its job. It starts at 1 and wraps around.
+/// Numbers are compared with serial-number arithmetic (RFC 1982): of two numbers less than 2^31 apart, the newer is the
+/// one that counting up from the other reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Seq(pub u32);
 
@@ -22,18 +23,19 @@ impl Seq {
         self.distance(other) > 0
     }
 
-    /// [`Ordering`] by age; numbers exactly 2^31 apart count as older either way.
+    /// Compares numbers by age.
+    /// If two numbers are exactly 2^31 apart, each of them is older than the other.
     pub fn compare(self, other: Self) -> Ordering {
         self.distance(other).cmp(&0)
     }
 
-    /// The number that is `n` further on.
+    /// Returns the number `n` after this one.
     #[must_use]
     pub fn plus(self, n: u32) -> Self {
         Self(self.0.wrapping_add(n))
     }
 
-    /// The number that is `n` before this one.
+    /// Returns the number `n` before this one.
     #[must_use]
     pub fn minus(self, n: u32) -> Self {
         Self(self.0.wrapping_sub(n))

@@ -2,17 +2,17 @@
 
 use multiversion::multiversion;
 
-/// The values of one received slice: big-endian integers, read in place.
+/// A view of the values of one received slice: big-endian integers that are not copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValuesView<'a>(&'a [[u8; size_of::<i32>()]]);
 
 impl<'a> ValuesView<'a> {
-    /// The values in `bytes`; any four bytes are a valid value.
+    /// Makes a view of the values in `bytes`. Any four bytes are a valid value.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes.as_chunks().0)
     }
 
-    /// The values in wire format: big-endian.
+    /// Returns the values in wire format (big-endian).
     pub fn bytes(self) -> &'a [u8] {
         self.0.as_flattened()
     }
@@ -32,29 +32,29 @@ impl<'a> ValuesView<'a> {
         self.0.chunks(values).map(Self)
     }
 
-    /// The first value, and the others.
+    /// Returns the first value, and a view of the others; `None` for an empty view.
     pub fn split_first(self) -> Option<(i32, Self)> {
         let (first, others) = self.0.split_first()?;
         Some((i32::from_be_bytes(*first), Self(others)))
     }
 
-    /// The values in order.
+    /// Returns the values in order.
     #[inline]
     pub fn iter(self) -> impl ExactSizeIterator<Item = i32> + 'a {
         self.0.iter().map(|word| i32::from_be_bytes(*word))
     }
 }
 
-/// Values in wire format: big-endian.
+/// Returns values in wire format (big-endian).
 pub fn to_bytes(values: &[i32]) -> Vec<u8> {
     let mut bytes = vec![0; size_of_val(values)];
     write(values, &mut bytes);
     bytes
 }
 
-/// Reads values, as far as both slices go.
+/// Reads values into `out`, up to the end of the shorter one.
 ///
-/// As [`write()`], it is compiled for AVX2, too.
+/// Like [`write()`], it is also compiled for AVX2.
 #[multiversion(targets("x86_64+avx2"))]
 pub fn read(values: ValuesView<'_>, out: &mut [i32]) {
     for (to, value) in out.iter_mut().zip(values.iter()) {
@@ -62,9 +62,9 @@ pub fn read(values: ValuesView<'_>, out: &mut [i32]) {
     }
 }
 
-/// Writes values in wire format, big-endian; `out` has four bytes for each.
+/// Writes values to `out` in wire format (big-endian). `out` should have four bytes for each value.
 ///
-/// It is compiled for AVX2, too: without AVX2 no instruction swaps the byte order of many values at once.
+/// It is also compiled for AVX2, because without AVX2 no instruction swaps the byte order of many values at once.
 #[multiversion(targets("x86_64+avx2"))]
 pub fn write(values: &[i32], out: &mut [u8]) {
     let (words, _) = out.as_chunks_mut::<4>();

@@ -1,4 +1,4 @@
-//! The constants of `wire` equal those in the P4 source.
+//! Tests that the constants of `wire` are equal to the constants in the P4 source.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use tributary_wire::constants as wire;
 
 const P4_SOURCE: &str = include_str!("../../../p4/include/constants.p4");
 
-/// The `const bit<N> NAME = VALUE;` lines of the P4 source.
+/// Reads the `const bit<N> NAME = VALUE;` lines of the P4 source.
 fn p4_constants() -> BTreeMap<&'static str, u64> {
     P4_SOURCE
         .lines()

@@ -1,5 +1,5 @@
-//! Probes of cables: a probe that was written reads back with the same fields, and no other
-//! frame is taken for a probe.
+//! Tests of probes of cables.
+//! A probe that was written reads back with the same fields, and no other frame counts as a probe.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ proptest! {
     fn a_probe_is_read_back_as_it_was_written(probe in probes(), source in any::<[u8; 6]>()) {
         let frame = probe.to_frame(MacAddr::from(source));
         prop_assert_eq!(Probe::parse(&frame), Ok(probe));
-        // Ethernet pads, and hardware may cut the padding off.
+        // Ethernet pads frames, and hardware may remove the padding.
         prop_assert_eq!(Probe::parse(&frame[..SAID]), Ok(probe));
         let long = probe.to_long_frame(MacAddr::from(source), 9_014);
         prop_assert_eq!((Probe::parse(&long), long.len()), (Ok(probe), 9_014));

@@ -1,4 +1,4 @@
-//! Every format: what is written is read back, and arbitrary bytes never cause a panic.
+//! Tests of every format: written packets read back equal, and arbitrary bytes never cause a panic.
 
 #![allow(clippy::unwrap_used)]
 
@@ -44,7 +44,7 @@ fn header(kind: Kind) -> impl Strategy<Value = Header> {
     )
 }
 
-/// The parts of a message, from which a `Message` borrows.
+/// Generates the parts of a message. A `Message` borrows them.
 fn message_parts() -> impl Strategy<Value = (Header, Vec<Hop>, Option<Vec<i32>>)> {
     let widths: Vec<_> = SliceWidth::all().collect();
     let values = move || {
@@ -88,7 +88,7 @@ proptest! {
         let mut bytes = vec![0xee; frame::longest_frame(SliceWidth::WIDEST) + 4];
         let len = frame::emit(&addresses, &message, &mut bytes).unwrap();
         prop_assert_eq!(len, frame::frame_len(&message));
-        // Ethernet pads: bytes behind the datagram do not matter.
+        // Ethernet pads frames, so bytes behind the datagram have no effect.
         let view = FrameView::parse(&bytes[..len + 4]).unwrap();
         prop_assert_eq!(view.header(), &addresses);
         assert_same(view.message(), &message);
@@ -166,7 +166,7 @@ fn the_layout_is_the_documented_one() {
     assert_eq!(frame[40..42], [0, 0], "no UDP checksum");
 }
 
-/// A receiver must see at once whether a frame is a gradient, as a switch does.
+/// A receiver must detect a gradient directly behind the Ethernet header, like a switch does.
 #[test]
 fn a_gradient_that_hides_is_not_ours() {
     let header = Header {

@@ -1,4 +1,4 @@
-//! Hash buckets: the number that each cluster gets, and the values that they stand for.
+//! Hash buckets: their allocation to clusters, and the means that they stand for.
 
 use std::ops::Range;
 
@@ -9,23 +9,26 @@ use super::cells::{Cells, Sum, of_buckets};
 use super::nearest::Nearest;
 use crate::pieces::{BLOCK, PIECE};
 
-/// The most buckets of a code by default: with these, the sums of a part of the gradient easily fit
-/// into a core's caches, and are allocated without asking the system for memory each time.
+/// The default maximum number of buckets of a code.
+/// With this number, the sums of a part of the gradient easily fit into a core's caches. Their allocation also needs no
+/// system call each time.
 const MOST_BUCKETS: usize = 1 << 12;
-/// Values for each bucket by default: a bucket's mean of 32 bits then costs a quarter of a bit for each
-/// value, and a code of four clusters is 14 times smaller than f32.
+/// The default number of values for each bucket.
+/// The mean of a bucket has 32 bits, which is then a quarter of a bit for each value. A code of four clusters is 14
+/// times smaller than f32.
 const VALUES_PER_BUCKET: usize = 128;
-/// The most parts of a gradient whose buckets are filled separately: with more, adding their tables at
-/// the end would take a noticeable part of the time.
+/// The maximum number of parts of a gradient whose buckets are filled separately.
+/// With more parts, the final addition of their tables would take a noticeable part of the time.
 const MOST_PARTS: usize = 32;
 
 /// The number of buckets of a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Buckets {
-    /// One for each 128 values, 4,096 at most.
+    /// One bucket for each 128 values, at most 4,096.
     #[default]
     InProportion,
-    /// One for each cluster: a value becomes its cluster's mean. This is clustering without hash buckets.
+    /// One bucket for each cluster, so that a value becomes its cluster's mean.
+    /// This is clustering without hash buckets.
     OnePerCluster,
 }
 
@@ -38,8 +41,9 @@ impl Buckets {
     }
 }
 
-/// The number of buckets of each cluster: `total` in proportion to `shares`, but at least one each and
-/// at most as many as the cluster has members (which may leave buckets over).
+/// Returns the number of buckets of each cluster, in proportion to `shares`.
+/// Each cluster gets at least one bucket, and at most one for each member. The sum is at most `total`; some buckets may
+/// remain unused.
 pub(super) fn allot(total: usize, shares: &[f64], members: &[u32]) -> Vec<u32> {
     let sum: f64 = shares.iter().sum();
     let spare = total.saturating_sub(shares.len()) as f64;
@@ -51,7 +55,7 @@ pub(super) fn allot(total: usize, shares: &[f64], members: &[u32]) -> Vec<u32> {
     shares.iter().zip(members).map(count).collect()
 }
 
-/// The first bucket of each cluster, and its number of buckets.
+/// Returns the first bucket of each cluster, and its number of buckets.
 pub(super) fn starts(counts: &[u32]) -> [(u32, u32); MOST_CLUSTERS] {
     let mut table = [(0, 1); MOST_CLUSTERS];
     let mut start = 0;
@@ -62,11 +66,11 @@ pub(super) fn starts(counts: &[u32]) -> [(u32, u32); MOST_CLUSTERS] {
     table
 }
 
-/// The mean of each bucket, cluster by cluster; 0 for a bucket without values.
+/// Returns the mean of each bucket, cluster by cluster; 0 for a bucket without values.
 pub(super) fn means(gradient: &[f32], nearest: &Nearest, counts: &[u32]) -> Vec<f32> {
     let cells = Cells::new(nearest, counts);
-    // Neither the parts nor the order in which they are added depend on the number of cores: the same gradient always
-    // gives the same code.
+    // The parts and the order of their addition do not depend on the number of cores. So the same gradient always gives
+    // the same code.
     let part = gradient.len().max(1).div_ceil(MOST_PARTS).next_multiple_of(PIECE);
     let fill = |(part_number, values): (usize, &[f32])| cells.add_up(values, part_number * part);
     let parts: Vec<Vec<Sum>> = gradient.par_chunks(part).enumerate().map(fill).collect();

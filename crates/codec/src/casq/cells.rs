@@ -1,7 +1,7 @@
-//! Sums of buckets. Each bucket is one cell, but a bucket of a cluster with few buckets has several.
+//! Sums of the values in buckets. A bucket of a cluster with few buckets is divided into several cells.
 //!
-//! An addition to a cell has to wait for the previous addition. Most of a gradient is in the cluster around 0, which
-//! has few buckets: one sum for all of these values would take several times as long.
+//! An addition to a cell must wait for the previous addition to this cell. Most values of a gradient are in the cluster
+//! around 0, which has few buckets. One sum for all of these values would take several times as long.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use super::nearest::Nearest;
 use crate::hash;
 use crate::pieces::BLOCK;
 
-/// A sum of values and their number: both f64, so that one instruction adds to both.
+/// A sum of values, and the number of values. Both are f64, so that one instruction adds to both.
 pub(super) type Sum = [f64; 2];
 
-/// The cells of all clusters, one after the other.
+/// The cells of all clusters, in the order of the clusters.
 #[derive(Debug)]
 pub(super) struct Cells {
     /// The cells of the lowest cluster.
@@ -34,9 +34,9 @@ struct CellRange {
 /// The step from one cluster to the next.
 #[derive(Debug, Clone, Copy)]
 struct Step {
-    /// Values above this are in the next cluster, or a later one.
+    /// Values above this midpoint are in the next cluster, or a later one.
     midpoint: f32,
-    /// The difference between the two clusters' places, mod 2^32.
+    /// The difference between the cell ranges of the two clusters, mod 2^32.
     change: CellRange,
 }
 
@@ -51,12 +51,12 @@ impl Step {
     }
 }
 
-/// The fewest cells of a cluster: multiples of the golden ratio come back to
-/// one of 16 after eight values.
+/// The minimum number of cells of a cluster.
+/// The hash uses multiples of the golden ratio. With 16 cells, the same cell comes again only after eight values.
 const LEAST_CELLS: u32 = 16;
 
 impl Cells {
-    /// The cells for these numbers of buckets of the clusters.
+    /// Makes the cells of clusters with these numbers of buckets.
     pub(super) fn new(nearest: &Nearest, counts: &[u32]) -> Self {
         let mut total = 0;
         let place = |count: &u32| {
@@ -76,7 +76,8 @@ impl Cells {
         Self { first, steps, total: total as usize }
     }
 
-    /// Adds `values` to sums in all cells; the first value is at `start` in the gradient.
+    /// Adds `values` to the sums of their cells, and returns the sums.
+    /// The first value is at `start` in the gradient.
     pub(super) fn add_up(&self, values: &[f32], start: usize) -> Vec<Sum> {
         let mut sums = vec![Sum::default(); self.total];
         let mut cells = [0; BLOCK];
@@ -93,9 +94,9 @@ impl Cells {
     }
 }
 
-/// The cells of each bucket.
+/// Returns the cells of each bucket.
 ///
-/// With s times as many cells as buckets, cell ⌊h · s · buckets⌋ is in bucket ⌊h · buckets⌋, for all h.
+/// If there are s times as many cells as buckets, cell ⌊h · s · buckets⌋ is in bucket ⌊h · buckets⌋, for all h.
 pub(super) fn of_buckets(counts: &[u32]) -> Vec<Range<usize>> {
     let sizes = counts.iter().flat_map(|count| (0..*count).map(|_| cells_of_bucket(*count) as usize));
     let cells = sizes.scan(0, |end, size| {
@@ -109,7 +110,7 @@ fn cells_of_bucket(buckets: u32) -> u32 {
     LEAST_CELLS.div_ceil(buckets.max(1))
 }
 
-/// Finds the cell of each value; the first value is at `position`.
+/// Finds the cell of each value. The first value is at `position`.
 #[multiversion(targets("x86_64+avx2"))]
 fn find_cells(values: &[f32], position: u32, first: CellRange, steps: &Steps, cells: &mut [u32; BLOCK]) {
     match steps.split_first_chunk() {
@@ -123,7 +124,8 @@ fn find_cells(values: &[f32], position: u32, first: CellRange, steps: &Steps, ce
 /// The number of steps between four clusters.
 const FEW: usize = 3;
 
-/// With a number of steps known to the compiler, this loop compiles to vector instructions.
+/// Finds cells with a number of steps that the compiler knows, so that the loop compiles to vector
+/// instructions.
 #[inline(always)]
 fn find_cells_by<const STEPS: usize>(
     values: &[f32],

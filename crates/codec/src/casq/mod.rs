@@ -1,8 +1,8 @@
 //! `casq-K`: clustered hash-bucket quantisation (CASQ, IEEE CLUSTER 2021).
 //!
-//! K-means on a sample finds K clusters of values. Each gets hash buckets in proportion to its density, its centre and
-//! its entropy. A value goes to its nearest cluster, and there into the bucket to which its position hashes; it becomes
-//! the mean of that bucket's values. The code holds the means, and each value's cluster.
+//! K-means on a sample finds K clusters of values. Each cluster gets hash buckets in proportion to its density, its
+//! centre and its entropy. A value belongs to its nearest cluster, and there to the bucket to which its position
+//! hashes. The mean of that bucket's values represents the value. A code has the means, and the cluster of each value.
 
 mod buckets;
 mod cells;
@@ -27,7 +27,7 @@ use crate::write::Write;
 use crate::{finite, hash};
 
 pub(crate) const ID: u8 = 4;
-/// The most clusters.
+/// The maximum number of clusters.
 pub(crate) const MOST_CLUSTERS: usize = 8;
 
 /// The CASQ encoder of one worker.
@@ -39,7 +39,8 @@ pub struct Casq {
 }
 
 impl Casq {
-    /// An encoder with at most `clusters` clusters, clamped to 1 to 8. Its samples follow from `seed`.
+    /// Makes an encoder with at most `clusters` clusters, clamped to 1 to 8.
+    /// Its samples are derived from `seed`.
     pub fn new(clusters: u8, buckets: Buckets, seed: u64) -> Self {
         let clusters = clusters.clamp(1, MOST_CLUSTERS as u8);
         Self { clusters, buckets, random: ChaCha8Rng::seed_from_u64(seed) }
@@ -52,7 +53,7 @@ impl Codec for Casq {
     }
 
     fn encode(&mut self, gradient: &[f32]) -> Result<Vec<u8>, EncodeError> {
-        // Waiting threads are woken up once, not for each step.
+        // The scope wakes up the thread pool once, and not for each step.
         rayon::scope(|_| self.encode_in_pool(gradient))
     }
 }
@@ -109,7 +110,8 @@ pub(crate) fn open(clusters: u16, mut body: Reader<'_>, values: usize) -> Result
     Ok(Box::new(move |out| unpack(packed, width(clusters), out, read)))
 }
 
-/// Checks the number of clusters in a code's header: at least one, unless the code has no values.
+/// Checks the number of clusters in a code's header.
+/// It must be at least one, unless the code has no values.
 pub(crate) fn check_clusters(clusters: u16, most: usize, values: usize) -> Result<usize, DecodeError> {
     let clusters = usize::from(clusters);
     if clusters <= most && (clusters == 0) == (values == 0) {

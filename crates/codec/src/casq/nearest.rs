@@ -1,4 +1,4 @@
-//! The nearest cluster of each value.
+//! The search for the nearest cluster of each value.
 
 use multiversion::multiversion;
 
@@ -6,14 +6,15 @@ use crate::bits::pack;
 
 use super::MOST_CLUSTERS;
 
-/// Finds nearest centres. On a line, the midpoints below a value tell its nearest centre.
+/// Finds the nearest centre of a value.
+/// On a line, the number of midpoints below the value is the index of this centre.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Nearest {
     midpoints: Vec<f32>,
 }
 
 impl Nearest {
-    /// For at most [`MOST_CLUSTERS`] centres in ascending order.
+    /// Prepares the search for at most [`MOST_CLUSTERS`] centres in ascending order.
     pub(crate) fn new(centres: &[f64]) -> Self {
         let midpoints = centres.windows(2).map(|pair| f64::midpoint(pair[0], pair[1]) as f32);
         let mut midpoints: Vec<f32> = midpoints.take(MOST_CLUSTERS - 1).collect();
@@ -22,7 +23,7 @@ impl Nearest {
         Self { midpoints }
     }
 
-    /// The midpoints between the clusters, in ascending order.
+    /// Returns the midpoints between the clusters, in ascending order.
     pub(super) fn midpoints(&self) -> &[f32] {
         &self.midpoints
     }
@@ -32,8 +33,8 @@ impl Nearest {
         find(values, &self.midpoints, clusters);
     }
 
-    /// Appends the clusters of a whole gradient to `out`, packed at `width` bits, and returns the number of
-    /// members of each cluster.
+    /// Appends the clusters of a whole gradient to `out`, packed at `width` bits.
+    /// Returns the number of members of each cluster.
     pub(crate) fn pack(&self, gradient: &[f32], width: u32, out: &mut Vec<u8>) -> [u32; MOST_CLUSTERS] {
         // Counts the values above each midpoint.
         let fill = |start: usize, clusters: &mut [u8], above: &mut [u32; MOST_CLUSTERS]| {
@@ -53,7 +54,7 @@ impl Nearest {
     }
 }
 
-/// Handles one midpoint at a time: each of these loops compiles to the widest vector
+/// Handles one midpoint at a time, because each of these loops compiles to the widest vector
 /// instructions of the processor.
 #[multiversion(targets("x86_64+avx2"))]
 fn find(values: &[f32], midpoints: &[f32], clusters: &mut [u8]) {

@@ -1,27 +1,28 @@
-//! A sample of a gradient, in which clusters are found and by which they are described.
+//! Samples of gradients, from which clusters and their shares of the buckets are computed.
 
 use rand::{Rng, RngExt};
 
 use crate::kmeans::{Cluster, Point};
 
-/// The most values of a sample for clusters: the number of the paper's
-/// restatement, and quick to cluster.
+/// The maximum number of values in a sample for clusters.
+/// It is the number in the paper's restatement, and quick to cluster.
 pub(crate) const SAMPLE: usize = 1000;
 /// The number of bins of the histogram for a cluster's entropy.
 const BINS: usize = 32;
 
-/// At most `most` values of `gradient`, drawn at random; all of them if there are no more.
+/// Returns at most `most` values of `gradient`, drawn at random.
+/// A gradient of at most `most` values is returned whole.
 pub(crate) fn sample(gradient: &[f32], most: usize, random: &mut impl Rng) -> Vec<f32> {
     if gradient.len() <= most {
         return gradient.to_vec();
     }
-    // With replacement: hardly any value of a much longer gradient is drawn twice.
+    // Values are drawn with replacement. Hardly any value of a much longer gradient is drawn twice.
     (0..most).map(|_| gradient[random.random_range(0..gradient.len())]).collect()
 }
 
-/// A sorted sample.
+/// A sample, as sorted distinct values.
 pub(crate) struct Sample {
-    /// Each distinct value, and how often it occurs.
+    /// Each distinct value, and the number of times that it occurs.
     pub(crate) points: Vec<Point>,
 }
 
@@ -31,7 +32,7 @@ impl Sample {
         let mut points: Vec<Point> = Vec::with_capacity(values.len());
         for value in values {
             match points.last_mut() {
-                // 0 and −0 count as the same value.
+                // 0 and −0 count as one value.
                 Some(last) if last.value == f64::from(value) => last.weight += 1.0,
                 _ => points.push(Point { value: value.into(), weight: 1.0 }),
             }
@@ -39,9 +40,10 @@ impl Sample {
         Self { points }
     }
 
-    /// Each cluster's share of the buckets: the product of its density (the fraction of all values that are
-    /// its `members`), the magnitude of its centre, and its entropy. Each factor is divided by its sum over the
-    /// clusters, so that they are comparable. The shares need not sum to 1, and all may be 0.
+    /// Returns each cluster's share of the buckets:
+    /// the product of its density, the magnitude of its centre, and its entropy.
+    /// The density is the fraction of all `values` that are the cluster's `members`. Each factor is divided by its sum
+    /// over the clusters, so that the factors are comparable. The sum of the shares need not be 1, and all may be 0.
     pub(crate) fn shares(&self, clusters: &[Cluster], members: &[u32], values: usize) -> Vec<f64> {
         let density = members.iter().map(|members| f64::from(*members) / values.max(1) as f64).collect();
         let centre = clusters.iter().map(|cluster| cluster.centre.abs()).collect();
@@ -51,20 +53,20 @@ impl Sample {
     }
 }
 
-/// Divides features by their sum; if the sum is 0, all clusters get the same.
+/// Divides features by their sum. If the sum is 0, all clusters get equal features.
 fn standardised(features: Vec<f64>) -> Vec<f64> {
     let sum: f64 = features.iter().sum();
     let even = 1.0 / features.len().max(1) as f64;
     features.into_iter().map(|feature| if sum > 0.0 { feature / sum } else { even }).collect()
 }
 
-/// The entropy in bits of a histogram of `points` with bins of equal width.
+/// Returns the entropy, in bits, of a histogram of `points` with bins of equal width.
 fn entropy(points: &[Point]) -> f64 {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return 0.0 };
     let per_unit = BINS as f64 / (last.value - first.value);
     let mut bins = [0.0; BINS];
     for point in points {
-        // A single distinct value has no width to divide by, and no entropy either.
+        // A single distinct value has no width to divide by. Its entropy is 0.
         let bin = if per_unit.is_finite() { (point.value - first.value) * per_unit } else { 0.0 };
         bins[(bin as usize).min(BINS - 1)] += point.weight;
     }

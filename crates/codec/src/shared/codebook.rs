@@ -7,22 +7,24 @@ use crate::casq::Nearest;
 use crate::error::{DecodeError, EncodeError};
 use crate::kmeans::{Cluster, kmeans};
 
-/// The most levels.
+/// The maximum number of levels.
 pub(super) const CLUSTERS: usize = 4;
-/// The highest level: 4 bits.
-/// The sum of eight workers' levels then takes 7 bits, and an integer of 32 bits holds four.
+/// The highest level. It has 4 bits.
 const TOP: u8 = 15;
-/// The most steps between the lowest level and 0.
-/// With 13 bits of steps and a step of 8 bits, a level is exact in f32, and so is the sum of several, in any order.
+/// The maximum number of steps between the lowest level and 0.
+/// With 13 bits for the number of steps and 8 bits for the step, the value of a level is exact in f32. So is the sum of
+/// several levels, in any order.
 const MOST_ZERO: i32 = 1 << 12;
-/// The range of the levels is divided into 7.5 to 15 intervals, tried by quarters of one.
-/// A coarser grid is a part of one of these.
+/// The numbers of intervals, in quarters, into which the range of the centres is divided:
+/// 7.5 to 15 intervals.
+/// Coarser grids are not tried, because each of them is a subset of one of these.
 const TRIED: std::ops::RangeInclusive<u32> = 2 * TOP as u32..=4 * TOP as u32;
 
-/// The values of the indexes of all workers' codes: index i stands for (level i − zero) · step.
+/// The values of the indexes in the codes of all workers.
+/// Index i has the value (level i − zero) · step.
 ///
-/// The step is exact in bf16, so that all values are exact in f32, and so are sums of some thousand of them: adding
-/// decoded gradients gives the same bits in any order, and the same as adding levels.
+/// The step is exact in bf16. So all values are exact in f32, and so are sums of some thousand values. The addition of
+/// decoded gradients gives the same bits in any order, and the same bits as the addition of levels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Codebook {
     step: f32,
@@ -31,22 +33,22 @@ pub struct Codebook {
 }
 
 impl Codebook {
-    /// Derives the codebook from the sum of all workers' sketches, by exactly rounded operations only, so
-    /// that every machine gets the same.
+    /// Derives the codebook from the sum of all workers' sketches.
+    /// It uses only exactly rounded operations, so that every machine computes the same codebook.
     ///
     /// # Errors
-    /// [`EncodeError::EmptySketch`].
+    /// [`EncodeError::EmptySketch`] if the sum contains no values.
     pub fn from_sketch(sum: &Sketch) -> Result<Self, EncodeError> {
         let clusters = kmeans(&sum.points(), CLUSTERS);
         Self::snapped(&clusters).ok_or(EncodeError::EmptySketch)
     }
 
-    /// The grid that suits the clusters' centres best: rounding to it adds the least squared error
-    /// to that of the clusters.
+    /// Returns the grid that fits the clusters' centres best:
+    /// rounding the centres to it adds the least squared error.
     fn snapped(clusters: &[Cluster]) -> Option<Self> {
         let (first, last) = (clusters.first()?.centre, clusters.last()?.centre);
         let largest = first.abs().max(last.abs());
-        // Rounding the step must not bring the zero beyond its limit.
+        // The step may be rounded down, which must not move the zero beyond its limit.
         let finest = (largest / f64::from(MOST_ZERO - 16)).max(f64::from(f32::MIN_POSITIVE));
         let steps = TRIED.map(|quarters| ((last - first) * 4.0 / f64::from(quarters)).max(finest));
         let on_grid = |step: f64| {
@@ -66,7 +68,7 @@ impl Codebook {
         Some(Self { step: step as f32, zero: zero as i32, levels })
     }
 
-    /// Checks a codebook that came over a network.
+    /// Makes a codebook from received fields, after checking them.
     pub(super) fn from_parts(step: f32, zero: i32, levels: &[u8]) -> Result<Self, DecodeError> {
         let wrong = |field, value: String, rule| Err(DecodeError::Field { field, value, rule });
         if step < f32::MIN_POSITIVE || bf16::from_f32(step).to_f32() != step {
@@ -86,32 +88,32 @@ impl Codebook {
         Ok(codebook)
     }
 
-    /// The distance of neighbouring integers of the grid.
+    /// Returns the distance of neighbouring integers of the grid.
     pub fn step(&self) -> f32 {
         self.step
     }
 
-    /// The integer that stands for 0; it need not be a level.
+    /// Returns the integer whose value is 0. It need not be a level.
     pub fn zero(&self) -> i32 {
         self.zero
     }
 
-    /// The integers in use, ascending from 0.
+    /// Returns the levels, which are the integers in use, ascending from 0.
     pub fn levels(&self) -> &[u8] {
         &self.levels
     }
 
-    /// The value of each index.
+    /// Returns the value of each index.
     pub fn values(&self) -> Vec<f32> {
         self.levels.iter().map(|level| self.sum(i64::from(*level), 1)).collect()
     }
 
-    /// The largest possible sum of `workers` workers' levels.
+    /// Returns the largest possible sum of the levels of `workers` workers.
     pub(super) fn most(&self, workers: u32) -> u64 {
         u64::from(workers) * self.levels.last().copied().map_or(0, u64::from)
     }
 
-    /// The value of `levels`, the sum of `workers` workers' levels.
+    /// Returns the value of `levels`, which is the sum of the levels of `workers` workers.
     #[inline]
     pub(super) fn sum(&self, levels: i64, workers: u32) -> f32 {
         ((levels - i64::from(workers) * i64::from(self.zero)) as f64 * f64::from(self.step)) as f32
@@ -147,7 +149,8 @@ mod tests {
             let codebook = Codebook::snapped(&clusters).unwrap();
             let same = Codebook::from_parts(codebook.step, codebook.zero, &codebook.levels);
             prop_assert_eq!(same.as_ref(), Ok(&codebook));
-            // Half a step of the coarsest grid that is tried, or of the finest that is allowed.
+            // The largest error is half a step of the coarsest grid that is tried, or of the finest grid that is
+            // allowed.
             let spread = clusters[clusters.len() - 1].centre - clusters[0].centre;
             let most = (spread / 15.0).max((offset.abs() + 1.0) * scale / 4000.0);
             for centre in centres {

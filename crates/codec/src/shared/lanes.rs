@@ -1,4 +1,4 @@
-//! Levels in the 32-bit integers of an all-reduce.
+//! Packing of levels into the 32-bit integers of an all-reduce.
 
 use rayon::prelude::*;
 use thiserror::Error;
@@ -8,19 +8,20 @@ use crate::error::EncodeError;
 use crate::finite;
 use crate::pieces::{BLOCK, PIECE};
 
-/// Usable bits of a lane: all but the sign.
+/// The number of usable bits of a lane: all bits except the sign.
 const USED_BITS: u32 = 31;
 
 /// The packing of levels into the integers that a fabric sums.
 ///
-/// Each lane has as many fields as fit, each wide enough for the sum over all workers: so adding lanes adds all fields
-/// at once, and none overflows into the next. Field f of lane l belongs to value f · lanes + l.
+/// Each lane has several fields. A field is wide enough for the sum of all workers' levels, and a lane has as many
+/// fields as fit. So the addition of two lanes adds all fields at once, and no field overflows into the next. Field f
+/// of lane l belongs to value f · lanes + l.
 #[derive(Debug, Clone)]
 pub struct Lanes {
     codebook: Codebook,
     workers: u32,
     values: usize,
-    /// Bits of a field.
+    /// The number of bits of a field.
     width: u32,
     fields: usize,
 }
@@ -28,7 +29,7 @@ pub struct Lanes {
 /// The reason why a gradient cannot have lanes, or why the sum of lanes is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LanesError {
-    /// The sum of the levels of this many workers needs more bits than a lane has.
+    /// The sum of the levels of this number of workers needs more bits than a lane has.
     #[error("the levels of {0} workers don't add up in 31 bits: use fewer workers, or casq-4 and a server")]
     TooManyWorkers(u32),
     /// The number of lanes does not match the values.
@@ -39,21 +40,22 @@ pub enum LanesError {
         /// The number of lanes passed in.
         got: usize,
     },
-    /// A field is not a sum of levels.
+    /// A field is larger than any sum of levels.
     #[error("lane {lane} is {value}, which is no sum of levels: not all workers used the same codebook")]
     Sum {
         /// The lane's index.
         lane: usize,
-        /// Its value.
+        /// The value of the lane.
         value: i32,
     },
 }
 
 impl Lanes {
-    /// Lanes for `values` values of each of `workers` workers, which have all agreed on `codebook`.
+    /// Makes the packing for `values` values of each of `workers` workers, which have all agreed on
+    /// `codebook`.
     ///
     /// # Errors
-    /// [`LanesError::TooManyWorkers`].
+    /// [`LanesError::TooManyWorkers`] if the sum of the workers' levels does not fit into a lane.
     pub fn new(codebook: &Codebook, workers: u32, values: usize) -> Result<Self, LanesError> {
         let width = (u64::BITS - codebook.most(workers).leading_zeros()).max(1);
         if width > USED_BITS {
@@ -62,12 +64,12 @@ impl Lanes {
         Ok(Self { codebook: codebook.clone(), workers, values, width, fields: (USED_BITS / width) as usize })
     }
 
-    /// The number of integers that a gradient takes.
+    /// Returns the number of integers that a gradient takes.
     pub fn count(&self) -> usize {
         self.values.div_ceil(self.fields)
     }
 
-    /// The number of values that an integer holds.
+    /// Returns the number of values in an integer.
     pub fn values_per_lane(&self) -> usize {
         self.fields
     }
@@ -75,7 +77,8 @@ impl Lanes {
     /// Packs a worker's gradient into the integers that it contributes.
     ///
     /// # Errors
-    /// [`EncodeError::NotFinite`]; [`EncodeError::Values`] for a gradient of another length.
+    /// [`EncodeError::NotFinite`] if a value is NaN or infinite; [`EncodeError::Values`] for a gradient of another
+    /// length.
     pub fn pack(&self, gradient: &[f32]) -> Result<Vec<i32>, EncodeError> {
         if gradient.len() != self.values {
             return Err(EncodeError::Values { expected: self.values, got: gradient.len() });
@@ -104,7 +107,7 @@ impl Lanes {
         Ok(lanes)
     }
 
-    /// The sum of all workers' decoded gradients, from the sum of their lanes.
+    /// Returns the sum of all workers' decoded gradients, from the sum of their lanes.
     ///
     /// # Errors
     /// The errors of [`sum_of`](Self::sum_of).
@@ -112,13 +115,14 @@ impl Lanes {
         self.sum_of(lanes, self.workers)
     }
 
-    /// The sum of `workers` workers' decoded gradients, from the sum of their lanes.
-    /// For one worker it is its decoded gradient.
+    /// Returns the sum of the decoded gradients of `workers` workers, from the sum of their lanes.
+    /// For one worker this is its decoded gradient.
     ///
-    /// It has the same bits as the sum of decoded codes, where these are exact (see [`Codebook`]).
+    /// It has the same bits as the sum of the decoded codes, if these are exact (see [`Codebook`]).
     ///
     /// # Errors
-    /// [`LanesError::Length`], or [`LanesError::Sum`] if a lane is not a sum of the levels of `workers` workers.
+    /// [`LanesError::Length`] for another number of lanes; [`LanesError::Sum`] if a lane is not a sum of the levels of
+    /// `workers` workers.
     pub fn sum_of(&self, lanes: &[i32], workers: u32) -> Result<Vec<f32>, LanesError> {
         if lanes.len() != self.count() {
             return Err(LanesError::Length { expected: self.count(), got: lanes.len() });
@@ -144,7 +148,8 @@ impl Lanes {
         Ok(out)
     }
 
-    /// The error for the first of `lanes`, which start at `start`, that is not a sum of levels.
+    /// Returns the error for the first lane of `lanes` that is not a sum of levels.
+    /// The first of `lanes` has the index `start`.
     fn no_sum(&self, lanes: &[i32], start: usize, most: i64) -> LanesError {
         let is_sum = |lane: &i32| {
             let fields = (0..self.fields as u32).map(|field| i64::from(*lane) >> (field * self.width));

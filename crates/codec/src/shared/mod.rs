@@ -1,14 +1,14 @@
 //! `casq-4-shared`: one codebook for all workers, on a grid of integers, so that
 //! switches can sum codes.
 //!
-//! Codes of [`casq`](crate::casq) mean something different on each worker, so only a server that decodes them can sum
-//! them. Here the workers first sum a [`Sketch`] of their gradients, in an ordinary all-reduce of integers, and each
-//! derives the same [`Codebook`] from the sum. Its four levels are multiples of one step; a fabric or a server sums the
-//! multiples: [`Lanes`] packs several of them into each integer of an all-reduce.
+//! In codes of [`casq`](crate::casq), an index has different values on different workers. So only a server that decodes
+//! the codes can sum them. Here the workers first sum a [`Sketch`] of their gradients, in an ordinary all-reduce of
+//! integers, and each derives the same [`Codebook`] from the sum. Its four levels are multiples of one step. A fabric
+//! or a server sums the multiples. [`Lanes`] packs several of them into each integer of an all-reduce.
 //!
-//! The codebook follows from this round's gradients and not from the last round's sum: a sum of gradients is
-//! distributed differently (much of them cancels out), and the sketch costs only 8 KiB. This codec has no hash buckets:
-//! their means are useless to other workers.
+//! The codebook is derived from this round's gradients and not from the last round's sum. A sum of gradients has
+//! another distribution, because much of them cancels out, and a sketch costs only 8 KiB. This codec has no hash
+//! buckets, because their means are useless to other workers.
 
 mod codebook;
 mod lanes;
@@ -35,8 +35,8 @@ use codebook::CLUSTERS;
 pub(crate) const ID: u8 = 5;
 
 /// The encoder of one worker.
-/// In each round [`propose`](Codec::propose), sum the sketches, [`agree`](Codec::agree), then [`encode`](Codec::encode)
-/// or [`Lanes::pack`].
+/// Each round has these steps: [`propose`](Codec::propose), sum the sketches, [`agree`](Codec::agree), then
+/// [`encode`](Codec::encode) or [`Lanes::pack`].
 #[derive(Debug, Clone)]
 pub struct Shared {
     codebook: Option<Codebook>,
@@ -44,12 +44,12 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// An encoder whose samples follow from `seed`.
+    /// Makes an encoder. Its samples are derived from `seed`.
     pub fn new(seed: u64) -> Self {
         Self { codebook: None, random: ChaCha8Rng::seed_from_u64(seed) }
     }
 
-    /// The codebook of the last agreement; `None` before the first.
+    /// Returns the codebook of the last agreement; `None` before the first.
     pub fn codebook(&self) -> Option<&Codebook> {
         self.codebook.as_ref()
     }

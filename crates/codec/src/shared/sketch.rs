@@ -7,13 +7,14 @@ use crate::error::EncodeError;
 use crate::finite;
 use crate::kmeans::Point;
 
-/// The bits of an f32 that choose a lane: the sign, the exponent and the two highest bits of the
-/// mantissa. So values in a lane differ by a quarter at most, whatever the gradient's scale.
+/// The number of bits of an f32 that select its lane:
+/// the sign, the exponent and the two highest mantissa bits.
+/// So the values in a lane differ by a quarter at most, for any scale of the gradient.
 const KEPT_BITS: u32 = 11;
 const DROPPED_BITS: u32 = 32 - KEPT_BITS;
 /// The number of lanes for each sign.
 const MAGNITUDES: usize = 1 << (KEPT_BITS - 1);
-/// The lowest magnitude whose lane holds no finite value.
+/// The first lane of each sign that has no finite values.
 const INFINITE: usize = 0xFF << 2;
 
 /// A histogram of a sample of a gradient; the sum of all workers' histograms describes all gradients.
@@ -26,10 +27,10 @@ impl Sketch {
     /// The number of lanes of every sketch: 8 KiB, 8 slices of an all-reduce.
     pub const LANES: usize = 1 << KEPT_BITS;
 
-    /// The sketch of a gradient, from a sample of up to 1,000 values.
+    /// Makes the sketch of a gradient from a sample of up to 1,000 values.
     ///
     /// # Errors
-    /// [`EncodeError::NotFinite`].
+    /// [`EncodeError::NotFinite`] if the gradient has a NaN or an infinity; [`EncodeError::TooLong`] if it is too long.
     pub(super) fn of(gradient: &[f32], random: &mut impl Rng) -> Result<Self, EncodeError> {
         finite::check(gradient)?;
         let mut counts = vec![0; Self::LANES];
@@ -39,19 +40,19 @@ impl Sketch {
         Ok(Self { counts })
     }
 
-    /// The contribution of a worker whose gradient is not finite, so that it has no sketch.
-    /// It makes every sum invalid, so that all workers learn of it, and none waits for the gradient.
+    /// Returns the contribution of a worker whose gradient is not finite, so that it has no sketch.
+    /// It makes every sum invalid. So all workers detect the problem, and none waits for the gradient.
     pub fn refusal() -> Self {
         let mut counts = vec![0; Self::LANES];
         counts[INFINITE] = 1;
         Self { counts }
     }
 
-    /// A sketch, or a sum of sketches, that came over a network.
+    /// Makes a sketch from the received counts of a sketch, or of a sum of sketches.
     ///
     /// # Errors
-    /// [`EncodeError::EmptySketch`] unless these are [`LANES`](Self::LANES) counts; [`EncodeError::NotFiniteSomewhere`]
-    /// if a [`refusal`](Self::refusal) is among them.
+    /// [`EncodeError::EmptySketch`] if the number of counts is not [`LANES`](Self::LANES) or a count is negative;
+    /// [`EncodeError::NotFiniteSomewhere`] if a [`refusal`](Self::refusal) is in the sum.
     pub fn from_lanes(counts: Vec<i32>) -> Result<Self, EncodeError> {
         let finite = |lanes: &[i32]| lanes[INFINITE..].iter().all(|count| *count == 0);
         if counts.len() != Self::LANES || counts.iter().any(|count| *count < 0) {
@@ -63,7 +64,7 @@ impl Sketch {
         Ok(Self { counts })
     }
 
-    /// The counts, to be summed lane by lane.
+    /// Returns the counts, which an all-reduce sums lane by lane.
     pub fn lanes(&self) -> &[i32] {
         &self.counts
     }
@@ -75,14 +76,14 @@ impl Sketch {
         }
     }
 
-    /// The values in ascending order, each in the middle of its lane.
+    /// Returns the values in ascending order. The middle of a lane stands for all of its values.
     pub(super) fn points(&self) -> Vec<Point> {
         let (positive, negative) = self.counts.split_at(MAGNITUDES);
         let magnitude = |lane: usize| {
             let middle = ((lane as u32) << DROPPED_BITS) | 1 << (DROPPED_BITS - 1);
             f64::from(f32::from_bits(middle))
         };
-        // Values in the lowest lane are 0, or nearly so.
+        // Values in the lowest lane of each sign are 0 or nearly 0.
         let below = negative.iter().enumerate().skip(1).rev().map(|(lane, count)| (-magnitude(lane), *count));
         let zero = [(0.0, positive[0].saturating_add(negative[0]))];
         let above = positive.iter().enumerate().skip(1).map(|(lane, count)| (magnitude(lane), *count));

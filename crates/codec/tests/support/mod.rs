@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tributary_codec::{Codec, Kind};
 
-/// A codec of every kind and width; those that support error feedback also with it.
+/// A codec of every kind and width. Codecs that support error feedback are also listed with it.
 pub(crate) const ALL: [&str; 38] = [
     "none",
     "f16",
@@ -47,7 +47,7 @@ pub(crate) const ALL: [&str; 38] = [
     "casq-4-shared",
 ];
 
-/// Values of any size, with many equal ones among them, as gradients have.
+/// Generates values of any size with many equal values, like in gradients.
 pub(crate) fn gradients() -> impl Strategy<Value = Vec<f32>> {
     let value = prop_oneof![
         3 => -1.0f32..1.0,
@@ -55,11 +55,11 @@ pub(crate) fn gradients() -> impl Strategy<Value = Vec<f32>> {
         1 => prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL | prop::num::f32::ZERO,
     ];
     let values = prop_oneof![vec(value, 0..600), vec(-1.0f32..1.0, 0..3000), vec(Just(-0.25f32), 0..20)];
-    // Several blocks and pieces, too.
+    // Some gradients have several blocks and pieces.
     (values, prop_oneof![9 => Just(1usize), 1 => Just(40)]).prop_map(|(values, times)| values.repeat(times))
 }
 
-/// An encoder that has agreed with itself if it needs an agreement.
+/// Makes an encoder. If it needs an agreement, it has agreed with itself.
 pub(crate) fn codec(name: &str, gradient: &[f32]) -> Box<dyn Codec> {
     let mut codec = name.parse::<Kind>().unwrap().codec(7);
     if let Some(sketch) = codec.propose(gradient).unwrap()
@@ -70,17 +70,17 @@ pub(crate) fn codec(name: &str, gradient: &[f32]) -> Box<dyn Codec> {
     codec
 }
 
-/// The code of a gradient.
+/// Returns the code of a gradient.
 pub(crate) fn encode(name: &str, gradient: &[f32]) -> Vec<u8> {
     codec(name, gradient).encode(gradient).unwrap()
 }
 
-/// A long-tailed gradient, always the same.
+/// Returns a fixed long-tailed gradient.
 pub(crate) fn long_tailed(len: usize) -> Vec<f32> {
     (0..len).map(|at| ((at as f32 * 0.7).sin() * 1.2).powi(5)).collect()
 }
 
-/// The squared error, relative to the gradient's squared norm.
+/// Returns the squared error, relative to the squared norm of the gradient.
 pub(crate) fn error(gradient: &[f32], decoded: &[f32]) -> f64 {
     let square = |x: f32| f64::from(x) * f64::from(x);
     let off: f64 = gradient.iter().zip(decoded).map(|(a, b)| square(a - b)).sum();

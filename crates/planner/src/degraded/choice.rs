@@ -6,41 +6,42 @@ use super::model::Model;
 /// The performance of a process that could take part.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Performance {
-    /// Its rank.
+    /// The rank of the process.
     pub rank: u16,
-    /// The time that it takes for a step.
+    /// The model of the time that it takes for a step.
     pub model: Model,
     /// True if the process is degraded.
     pub degraded: bool,
 }
 
-/// A group that the job could continue with.
+/// A group of processes with which the job could continue.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
-    /// Ranks, ascending.
+    /// The ranks of the group, ascending.
     pub members: Vec<u16>,
-    /// The treatment of the other processes' data; `None` without other processes.
+    /// The treatment of the data of the excluded processes; `None` if no process is excluded.
     pub mode: Option<Mode>,
-    /// Seconds that the slowest member would compute in a step.
+    /// The seconds that the slowest member would compute in a step.
     pub compute: f64,
-    /// Seconds that a step would take: `compute` and the all-reduce after it.
+    /// The seconds that a step would take: `compute` and the all-reduce after it.
     pub seconds: f64,
-    /// True if the team may choose this group: it has all processes that are well, and θ demands this mode.
+    /// True if the team may choose this group:
+    /// it has all processes that are not degraded, and θ demands this mode.
     pub eligible: bool,
 }
 
-/// The time of an all-reduce once its last member has come, in seconds.
+/// The time of an all-reduce after its last member has started it, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Communication {
-    /// In the present group.
+    /// The time in the present group.
     pub today: f64,
-    /// In a group without degraded members: what makes a process slow often holds up its host's agent as
-    /// well, and with it everyone's all-reduce.
+    /// The time in a group without degraded members.
+    /// The cause that slows a process often also slows its host's agent, and so the all-reduce of all members.
     pub undisturbed: f64,
 }
 
 impl Communication {
-    /// In the given group.
+    /// Returns the time in the given group.
     fn of(&self, group: &[Performance]) -> f64 {
         match group.iter().any(|one| one.degraded) {
             true => self.today,
@@ -54,24 +55,26 @@ impl Communication {
 pub struct SelectionInput<'a> {
     /// All processes that could take part.
     pub processes: &'a [Performance],
-    /// Samples that each process has in a step when all take part.
+    /// The number of samples of each process in a step if all processes take part.
     pub share: f64,
     /// The time of an all-reduce.
     pub communication: Communication,
-    /// θ: the share of degraded processes up to which they are detached.
+    /// θ: the largest share of degraded processes for which they are detached.
     pub theta: f64,
 }
 
-/// The treatment of excluded processes' data: with r = degraded / all, detach if r ≤ θ, else shrink.
+/// Returns the treatment of the data of excluded processes.
+/// With r = degraded / all, it is *detach* if r ≤ θ, and else *shrink*.
 pub fn mode(degraded: usize, all: usize, theta: f64) -> Mode {
-    // Compared without dividing, which would round: 1 of 8 is within θ = 0.125, and 3 of 10 within 0.3.
+    // The comparison avoids a division, which would round: 1 of 8 is within θ = 0.125, and 3 of 10 within 0.3.
     let within = degraded as f64 <= theta * all as f64 * (1.0 + f64::EPSILON);
     if within { Mode::Detach } else { Mode::Shrink }
 }
 
-/// The groups to choose from: for each size the fastest, with processes that are well
-/// before degraded ones, and the time of a step in either mode. Larger groups come first, so the first is everyone.
-/// Empty without processes.
+/// Returns the candidate groups:
+/// for each size the fastest group, with the time of a step in either mode.
+/// Processes that are not degraded come before degraded ones. Larger groups come first, so the first group has all
+/// processes. Empty if there are none.
 pub fn candidates(choice: &SelectionInput<'_>) -> Vec<Candidate> {
     let SelectionInput { share, communication, theta, .. } = *choice;
     let mut sorted = choice.processes.to_vec();
@@ -145,7 +148,7 @@ mod tests {
 
     #[test]
     fn one_that_is_hardly_slow_is_worth_keeping_beside_one_that_is_very_slow() {
-        // With everyone but the slowest, each has 8/7 of its samples; with six members, 8/6.
+        // Without the slowest process, each has 8/7 of its samples; with six members, each has 8/6.
         let kept = best(&[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.6, 40.0], 0.1);
         assert_eq!(kept.members, [0, 1, 2, 3, 4, 5], "1.33 is less than 1.6 · 8 / 7");
         let times = [1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.51, 40.0];

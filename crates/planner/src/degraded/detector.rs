@@ -1,17 +1,17 @@
-/// A process is degraded if it takes longer than this many times the median.
+/// A process becomes degraded if it takes more than this number of times the median.
 pub const DEGRADED_ABOVE: f64 = 1.5;
-/// A degraded process is well again if it takes less than this many times the median.
+/// A degraded process recovers if it takes less than this number of times the median.
 pub const WELL_BELOW: f64 = 1.2;
-/// Consecutive steps that must speak for another condition before it changes.
+/// The number of consecutive steps that must indicate the other condition before the condition changes.
 pub const STEADY_STEPS: u32 = 5;
 
 /// The condition of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Condition {
-    /// About the speed of most processes.
+    /// The process is about as fast as most processes.
     #[default]
     Well,
-    /// Much slower than most.
+    /// The process is much slower than most processes.
     Degraded,
 }
 
@@ -23,15 +23,15 @@ pub enum Condition {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Detector {
     condition: Condition,
-    /// Consecutive steps that spoke for the other condition.
+    /// The number of consecutive steps that indicated the other condition.
     streak: u32,
-    /// Steps in this condition.
+    /// The number of steps in the present condition.
     steps: u64,
 }
 
 impl Detector {
-    /// Notes a step of the process, which takes `ratio` times the median, smoothed.
-    /// Returns whether its condition has changed.
+    /// Records a step of the process. `ratio` is its smoothed time divided by the median.
+    /// Returns true if the condition of the process has changed.
     pub fn note(&mut self, ratio: f64) -> bool {
         let (against, other) = match self.condition {
             Condition::Well => (ratio > DEGRADED_ABOVE, Condition::Degraded),
@@ -46,12 +46,12 @@ impl Detector {
         changes
     }
 
-    /// The process's condition.
+    /// Returns the condition of the process.
     pub fn condition(&self) -> Condition {
         self.condition
     }
 
-    /// Steps that it has made in this condition.
+    /// Returns the number of steps in the present condition.
     pub fn steps(&self) -> u64 {
         self.steps
     }
@@ -61,7 +61,8 @@ impl Detector {
 mod tests {
     use super::*;
 
-    /// Marks the steps after which the condition changed: "D" to degraded, "W" to well, "." unchanged.
+    /// Returns one character for each step:
+    /// "D" if the process became degraded, "W" if it recovered, "." for no change.
     fn trace(ratios: &[f64]) -> String {
         let mut detector = Detector::default();
         let mark = |ratio: &f64| match (detector.note(*ratio), detector.condition()) {

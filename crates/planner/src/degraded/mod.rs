@@ -1,16 +1,18 @@
 //! Detects degraded processes, and decides if a job is faster without them.
 //!
-//! Pure functions and state machines. [`Team`] takes the steps that the processes of one job have made;
+//! The module has pure functions and state machines. [`Team`] records the steps of the processes of one job;
 //! [`Team::decide`] returns the decision:
 //!
-//! 1. A process takes t(b) = α + β · b for a step of b samples ([`Model`]), fitted to its measured times.
-//! 2. It is *degraded* once it has taken more than [`DEGRADED_ABOVE`] times the median for [`STEADY_STEPS`] steps, and
-//!    well again once it has stayed below [`WELL_BELOW`] times the median for the same number of steps ([`Condition`]).
-//! 3. Let r be the degraded processes' share of all. r ≤ θ: *detach*, the others continue with their own data. r > θ:
-//!    *shrink*, the others take over the data of the excluded processes ([`Mode`]).
-//! 4. The candidates are the groups that keep all processes that are well. The team chooses the candidate whose step
-//!    takes the least time ([`Candidate`]), if that is at most [`WORTH_IT`] of the present time of a step.
-//! 5. A process that is well again comes back.
+//! 1. A process takes t(b) = α + β · b for a step of b samples ([`Model`]). The model is fitted to its measured times.
+//! 2. A process is *degraded* once it has taken more than [`DEGRADED_ABOVE`] times the median for [`STEADY_STEPS`]
+//!    steps. It has recovered once it has stayed below [`WELL_BELOW`] times the median for the same number of steps
+//!    ([`Condition`]).
+//! 3. r is the share of degraded processes among all. If r ≤ θ, they are *detached*: the other processes continue with
+//!    their own data. If r > θ, the job *shrinks*: the other processes take over the data of the excluded processes
+//!    ([`Mode`]).
+//! 4. The candidates are the groups that keep all processes that are not degraded. The team chooses the candidate whose
+//!    step takes the least time ([`Candidate`]), if that is at most [`WORTH_IT`] of the present time of a step.
+//! 5. A process that has recovered returns to the job.
 
 mod choice;
 mod detector;
@@ -26,8 +28,8 @@ pub use team::{Decision, Member as TeamMember, Team, Verdict};
 
 use std::fmt;
 
-/// The largest share of the present time that a step may take in another group for a change to be worth
-/// it: a change is a pause, and what is hardly better now may be worse in a minute.
+/// A change is worth it if a step in the new group takes at most this fraction of the present time.
+/// A change is a pause, and a group that is hardly better now may be worse in a minute.
 pub const WORTH_IT: f64 = 0.9;
 
 /// The treatment of the data of excluded processes.
@@ -36,7 +38,7 @@ pub const WORTH_IT: f64 = 0.9;
 pub enum Mode {
     /// No process uses the data of the excluded processes.
     Detach,
-    /// The active processes process the data of the excluded ones.
+    /// The active processes take over the data of the excluded processes.
     Shrink,
 }
 

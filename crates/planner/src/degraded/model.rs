@@ -1,41 +1,42 @@
-/// The time of a process's step: α + β · b for b samples.
+/// The time of a process for a step: α + β · b for b samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Model {
-    /// Seconds that every step takes.
+    /// α, the seconds of a step that do not depend on the number of samples.
     pub alpha: f64,
-    /// Seconds for each sample.
+    /// β, the seconds for each sample.
     pub beta: f64,
 }
 
-/// A measured time.
+/// A measured time of steps of one size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Point {
     pub(super) samples: f64,
     pub(super) seconds: f64,
-    /// Its weight in the fit.
+    /// The weight of the point in the fit.
     pub(super) weight: f64,
 }
 
-/// Least difference of batches, relative to their mean, for their times to say something about α; below
-/// it the times' noise dominates.
+/// The minimum spread of batch sizes, relative to their mean, for a fit of α.
+/// Below it, the noise of the times is larger than the effect of α.
 const LEAST_SPREAD: f64 = 0.1;
 
 impl Model {
-    /// Seconds for a step of that many samples.
+    /// Returns the seconds for a step of `samples` samples.
     pub fn at(self, samples: f64) -> f64 {
         self.alpha + self.beta * samples
     }
 
-    /// A process all of whose time is proportional to its samples, as far as is known.
+    /// Makes the model of a process whose time is proportional to its samples.
     fn proportional(samples: f64, seconds: f64) -> Self {
         Self { alpha: 0.0, beta: seconds / samples }
     }
 
-    /// Fits a line through the points by least squares.
-    /// If they are of the same size, or nearly, α = 0. `None` without points; all have more than 0 samples.
+    /// Fits a line through the points by least squares; `None` without points.
+    /// All points must have more than 0 samples.
+    /// If the sizes of all points are equal or nearly equal, α = 0.
     ///
-    /// If the line is impossible (α or β below 0), something other than the size has changed between the points:
-    /// then only the first one counts.
+    /// If the line is impossible (α or β below 0), something other than the size has changed between the points. Then
+    /// the fit uses only the first point.
     pub(super) fn fit(points: &[Point]) -> Option<Self> {
         let first = points.first()?;
         let sum = |of: fn(&Point) -> f64| points.iter().map(|point| point.weight * of(point)).sum::<f64>();
@@ -68,7 +69,7 @@ mod tests {
     fn with_one_size_all_of_the_time_is_the_samples() {
         let model = Model::fit(&[point(16.0, 0.4)]).unwrap();
         assert_eq!(model, Model { alpha: 0.0, beta: 0.025 });
-        // 18 and 19 samples differ by less than the noise of their times.
+        // The sizes 18 and 19 differ too little, compared with the noise of their times.
         let nearly = Model::fit(&[point(18.0, 0.5), point(19.0, 0.4)]).unwrap();
         assert_eq!(nearly.alpha, 0.0);
         assert_eq!(Model::fit(&[]), None);

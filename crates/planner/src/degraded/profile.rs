@@ -4,43 +4,43 @@ use std::collections::VecDeque;
 
 use super::model::{Model, Point};
 
-/// One step of training, as a process's agent has measured it.
+/// One step of training, as measured by the agent of a process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// Samples in the step.
+    /// The number of samples in the step.
     pub samples: u32,
-    /// Seconds that the process itself computed.
+    /// The seconds for which the process itself computed.
     pub compute: f64,
-    /// Seconds that its all-reduces took; `None` if they gave no result.
+    /// The seconds that its all-reduces took; `None` if they had no result.
     pub reduce: Option<f64>,
 }
 
-/// The weight of a new time against the earlier ones.
+/// The weight of a new time in the smoothed time.
 const SMOOTHING: f64 = 0.3;
-/// A time counts as at most this many times the expected time, and as at least the same fraction of it:
-/// a single hiccup must not make a process slow.
+/// The limit of one time's effect: it counts as at most this number of times the expected time.
+/// It also counts as at least the inverse fraction of it. A single outlier must not make a process slow.
 const CLIP: f64 = 2.0;
-/// Sizes of batches that are remembered.
+/// The number of batch sizes that are kept.
 const SIZES: usize = 4;
-/// The factor by which a size's weight fades with each step of another size.
+/// The factor by which the weight of a batch size fades with each step of another size.
 const FADING: f64 = 0.97;
-/// All-reduces that are remembered one by one.
+/// The number of recent all-reduces whose times are kept.
 const RECENT: usize = 8;
 
 /// The times of a process.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Profile {
-    /// One point for each size of batch, the last step's first.
+    /// One point for each batch size, with the size of the last step first.
     sizes: Vec<Point>,
-    /// Smoothed seconds of a step's all-reduces.
+    /// The smoothed seconds of a step's all-reduces.
     reduce: Option<f64>,
-    /// Seconds of the last steps' all-reduces.
+    /// The seconds of the all-reduces of recent steps, the newest first.
     recent: VecDeque<f64>,
     steps: u64,
 }
 
 impl Profile {
-    /// Notes a step of the process. A step without samples, or without a time, is ignored.
+    /// Records a step of the process. It ignores a step without samples or without a valid time.
     pub fn note(&mut self, step: &Step) {
         if step.samples == 0 || !step.compute.is_finite() || step.compute <= 0.0 {
             return;
@@ -61,7 +61,7 @@ impl Profile {
             Some(place) => {
                 let mut size = self.sizes.remove(place);
                 let now = smooth(size.seconds, clip(seconds, size.seconds));
-                // A processor that becomes slow does so for all sizes.
+                // If a processor becomes slow, it becomes slow for all sizes.
                 let change = now / size.seconds;
                 self.sizes.iter_mut().for_each(|other| other.seconds *= change);
                 (size.seconds, size.weight) = (now, 1.0);
@@ -75,27 +75,28 @@ impl Profile {
         }
     }
 
-    /// Steps that were taken into account.
+    /// Returns the number of recorded steps.
     pub fn steps(&self) -> u64 {
         self.steps
     }
 
-    /// The model of its steps; `None` if nothing is known yet.
+    /// Returns the model of the process's steps; `None` before the first step.
     pub fn model(&self) -> Option<Model> {
         Model::fit(&self.sizes)
     }
 
-    /// Samples of its last step, and the smoothed seconds that a step of that size takes.
+    /// Returns the number of samples of the last step, and the smoothed seconds that a step of that size
+    /// takes.
     pub fn last(&self) -> Option<(f64, f64)> {
         self.sizes.first().map(|size| (size.samples, size.seconds))
     }
 
-    /// Smoothed seconds of a step's all-reduces; `None` if none has given a result yet.
+    /// Returns the smoothed seconds of a step's all-reduces; `None` before the first result.
     pub fn reduce(&self) -> Option<f64> {
         self.reduce
     }
 
-    /// The shortest time that the all-reduces of one of its last steps took, in seconds.
+    /// Returns the shortest time, in seconds, of the all-reduces of a recent step.
     pub fn least_reduce(&self) -> Option<f64> {
         self.recent.iter().copied().min_by(f64::total_cmp)
     }
@@ -117,7 +118,7 @@ mod tests {
         Step { samples, compute, reduce: None }
     }
 
-    /// A profile of steps of 16 samples with these times.
+    /// Makes a profile of steps of 16 samples with these times.
     fn of(times: impl IntoIterator<Item = f64>) -> Profile {
         let mut profile = Profile::default();
         times.into_iter().for_each(|seconds| profile.note(&step(16, seconds)));
@@ -144,7 +145,7 @@ mod tests {
         (0..8).for_each(|_| profile.note(&step(32, 0.1 + 0.32)));
         let model = profile.model().unwrap();
         assert!((model.alpha - 0.1).abs() < 1e-9 && (model.beta - 0.01).abs() < 1e-9, "{model:?}");
-        // Four times as slow at one size means four times as slow at the other one, too.
+        // A process that became four times as slow at one size counts as four times as slow at the other size, too.
         (0..30).for_each(|_| profile.note(&step(32, 4.0 * 0.42)));
         assert!((expected(&profile, 16.0) - 4.0 * 0.26).abs() < 0.01, "{:?}", profile.model());
     }

@@ -7,7 +7,7 @@ use super::detector::{Condition, Detector, STEADY_STEPS, WELL_BELOW};
 use super::profile::{Profile, Step};
 use super::{Mode, WORTH_IT};
 
-/// The steps of the processes of one job, and which of them take part.
+/// The recorded steps of the processes of one job, and the set of processes that take part.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Team {
     processes: BTreeMap<u16, Process>,
@@ -15,7 +15,7 @@ pub struct Team {
     detached: BTreeSet<u16>,
     /// The treatment of the data of detached processes.
     mode: Option<Mode>,
-    /// Seconds that the all-reduce last took while no active process was slow.
+    /// The seconds of the all-reduce when no active process was slow the last time.
     undisturbed: Option<f64>,
 }
 
@@ -28,78 +28,81 @@ struct Process {
 /// The pace of the active processes.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
-    /// Samples that each process has in a step when all take part.
+    /// The number of samples of each process in a step if all processes take part.
     share: f64,
-    /// The median of their times for that, in seconds; of an even number the faster of the middle two, so
-    /// that it shows when half of them are slow.
+    /// The median of the processes' times for `share` samples, in seconds.
+    /// Of an even number of times, it is the lower of the middle two. So if half of the processes are slow, the median
+    /// does not hide that.
     median: f64,
 }
 
 /// The present state of one process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Member<'a> {
-    /// Its rank.
+    /// The rank of the process.
     pub rank: u16,
     /// True if the process takes part in the job; otherwise it is detached.
     pub is_active: bool,
     /// The times of its steps.
     pub profile: &'a Profile,
-    /// Its condition, and for how long it has had it.
+    /// Its condition, and the number of steps in this condition.
     pub detector: &'a Detector,
-    /// Its time for its share relative to the median; `None` while unknown.
+    /// Its time for its share of the samples, divided by the median; `None` if it is unknown.
     pub ratio: Option<f64>,
 }
 
 /// The outcome of a decision.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// Nothing: these have not made enough steps yet.
+    /// No change, because these processes have not made enough steps yet.
     Unmeasured(Vec<u16>),
-    /// Nothing: no active process is degraded.
+    /// No change, because no active process is degraded.
     AllWell,
-    /// Nothing: the best candidate is not worth a change, or is the present group.
+    /// No change, because the best candidate is not worth a change, or is the present group.
     NoGain,
-    /// These are well again, and come back.
+    /// These processes have recovered and return to the job.
     Return(Vec<u16>),
-    /// The best candidate is to become the job's group.
+    /// The best candidate becomes the job's group.
     Change,
 }
 
 /// A decision about a team, and the figures behind it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
-    /// The outcome of a decision.
+    /// The outcome of the decision.
     pub verdict: Verdict,
-    /// Degraded processes, among all that could take part.
+    /// The number of degraded processes among all processes that could take part.
     pub degraded: usize,
-    /// All processes that could take part: the active and the detached ones.
+    /// The number of processes that could take part: the active and the detached processes.
     pub all: usize,
     /// The mode that θ demands for the data of the excluded processes.
     pub mode: Mode,
-    /// Samples that each process has in a step when all take part.
+    /// The number of samples of each process in a step if all processes take part.
     pub share: f64,
     /// The time of an all-reduce.
     pub communication: Communication,
-    /// Seconds that a step takes in the present group.
+    /// The seconds that a step takes in the present group.
     pub today: f64,
-    /// All groups; empty while too little is known.
+    /// All candidate groups; empty if a process has not made enough steps.
     pub candidates: Vec<Candidate>,
     /// The index of the eligible candidate whose step takes the least time.
     pub best: Option<usize>,
 }
 
 impl Decision {
-    /// Judges by computing time alone: if all-reduces have become slow for another
-    /// reason, they will stay so.
+    /// Returns true if the candidate's step takes at most [`WORTH_IT`] of the present time.
+    /// It assumes the present time of the all-reduce. If all-reduces have become slow for another reason, they will
+    /// stay slow.
     fn is_worth_it(&self, candidate: &Candidate) -> bool {
         candidate.compute + self.communication.today <= WORTH_IT * self.today
     }
 }
 
 impl Team {
-    /// Sets the active processes, the detached processes, and the treatment of the latter's data.
+    /// Sets the active processes, the detached processes, and the treatment of the detached processes'
+    /// data.
     ///
-    /// Forgets all other processes.
+    /// The records of all other processes are deleted.
     pub fn arrange(
         &mut self,
         active: impl IntoIterator<Item = u16>,
@@ -113,14 +116,15 @@ impl Team {
         self.processes.retain(|rank, _| active.contains(rank) || detached.contains(rank));
     }
 
-    /// Forgets a process whose place another one has taken.
+    /// Deletes the records of a process that another process has replaced.
     pub fn forget(&mut self, rank: u16) {
         self.processes.remove(&rank);
         self.detached.remove(&rank);
     }
 
-    /// Notes a step of a process.
-    /// Returns whether its condition has changed. Steps of processes that are neither active nor detached are ignored.
+    /// Records a step of a process.
+    /// Returns true if the condition of the process has changed. Steps of processes that are neither active nor
+    /// detached are ignored.
     pub fn note(&mut self, rank: u16, step: &Step) -> bool {
         if !self.active.contains(&rank) && !self.detached.contains(&rank) {
             return false;
@@ -135,7 +139,7 @@ impl Team {
         self.processes.get_mut(&rank).is_some_and(|process| process.detector.note(ratio))
     }
 
-    /// All processes, by rank.
+    /// Returns the state of all processes, by rank.
     pub fn members(&self) -> impl Iterator<Item = Member<'_>> {
         let pace = self.pace();
         self.processes.iter().map(move |(rank, Process { profile, detector })| Member {
@@ -147,17 +151,18 @@ impl Team {
         })
     }
 
-    /// The ranks of detached processes.
+    /// Returns the ranks of detached processes.
     pub fn detached(&self) -> impl Iterator<Item = u16> + '_ {
         self.detached.iter().copied()
     }
 
-    /// The treatment of the data of detached processes; `None` without detached processes.
+    /// Returns the treatment of the data of detached processes; `None` without detached processes.
     pub fn mode(&self) -> Option<Mode> {
         self.mode
     }
 
-    /// Decides which processes should take part, with this θ.
+    /// Decides which processes should take part.
+    /// `theta` is the largest share of degraded processes to detach.
     pub fn decide(&self, theta: f64) -> Decision {
         let processes = self.performances();
         let degraded = processes.iter().filter(|one| one.degraded).count();
@@ -183,7 +188,7 @@ impl Team {
         decision.candidates =
             candidates(&SelectionInput { processes: &processes, share, communication, theta });
         let eligible = decision.candidates.iter().enumerate().filter(|(_, one)| one.eligible);
-        // On a tie the largest one, which comes first.
+        // On a tie, the largest group wins, because it comes first.
         decision.best =
             eligible.min_by(|(_, a), (_, b)| a.seconds.total_cmp(&b.seconds)).map(|(place, _)| place);
         decision.verdict = self.verdict(&processes, &decision);
@@ -224,8 +229,8 @@ impl Team {
         self.processes.iter().filter_map(one).collect()
     }
 
-    /// Samples that each process has in a step when all take part: the present step's, divided among all
-    /// whose data are used.
+    /// Returns the number of samples of each process in a step if all processes take part.
+    /// It is the number of samples in the present step, divided by the number of processes whose data are used.
     fn share(&self) -> Option<f64> {
         let last = |rank: &u16| self.processes.get(rank)?.profile.last().map(|(samples, _)| samples);
         let samples: Vec<f64> = self.active.iter().filter_map(last).collect();
@@ -243,14 +248,16 @@ impl Team {
         Communication { today, undisturbed: undisturbed.min(today) }
     }
 
-    /// The all-reduce's time with the least delay, for a team that has had a slow process from the start.
+    /// Returns the shortest recent time of an all-reduce.
+    /// It serves a team that has had a slow process from the start.
     fn least_reduce(&self) -> Option<f64> {
         let least = |rank: &u16| self.processes.get(rank)?.profile.least_reduce();
         self.active.iter().filter_map(least).min_by(f64::total_cmp)
     }
 
-    /// The time of the all-reduce once its last member has come: an all-reduce ends at the same time for
-    /// all, and begins for each when it comes, so the shortest time is that without any waiting.
+    /// Returns the time of the all-reduce after its last member has started it.
+    /// An all-reduce ends at the same time for all members, and begins for each member when that member starts it. So
+    /// the shortest time contains no wait for others.
     fn reduce_of_the_last(&self) -> Option<f64> {
         let reduce = |rank: &u16| self.processes.get(rank)?.profile.reduce();
         self.active.iter().filter_map(reduce).min_by(f64::total_cmp)
@@ -266,7 +273,7 @@ impl Team {
         active.map(|one| one.model.at(samples)).fold(0.0, f64::max) + communication
     }
 
-    /// A process's time for its share relative to the median.
+    /// Returns a process's time for its share, divided by the median.
     fn ratio(&self, pace: Pace, rank: u16) -> Option<f64> {
         Some(self.time(rank, pace.share)? / pace.median)
     }
@@ -274,7 +281,7 @@ impl Team {
     fn pace(&self) -> Option<Pace> {
         let share = self.share()?;
         let mut times: Vec<f64> = self.active.iter().filter_map(|rank| self.time(*rank, share)).collect();
-        // A process that is alone is not slower than others.
+        // A single process cannot be slower than others.
         if times.len() * 2 < self.active.len() || (times.len() < 2 && self.detached.is_empty()) {
             return None;
         }

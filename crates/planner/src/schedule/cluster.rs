@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use super::profile::Profile;
 
-/// Gradients with gaps no longer than the start-up of an all-reduce.
+/// Gradients between which no gap is longer than the start-up time of an all-reduce.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cluster {
-    /// Their indices in the model, in the order in which they are ready.
+    /// The indices of the gradients in the model, in the order in which they are ready.
     pub gradients: Vec<usize>,
-    /// When its first gradient is ready.
+    /// The time at which the first gradient is ready.
     pub start: Duration,
-    /// When its last gradient is ready.
+    /// The time at which the last gradient is ready.
     pub end: Duration,
 }
 
-/// The clusters of a backward pass, in order.
-/// Two clusters are separated by a gap longer than the start-up cost: the first one would wait that long for the
-/// second, while sending both together saves only the start-up.
+/// Returns the clusters of a backward pass, in order.
+/// Two clusters are separated by a gap longer than the start-up time. If they were sent together, the first one would
+/// wait for this gap, and that would only save the start-up time.
 pub fn clusters(profile: &Profile) -> Vec<Cluster> {
     let mut order: Vec<_> =
         profile.gradients.iter().enumerate().map(|(place, gradient)| (gradient.ready, place)).collect();

@@ -1,4 +1,4 @@
-//! From a profile to a schedule.
+//! The decision on a profile, and the schedule that follows from it.
 
 use std::time::Duration;
 
@@ -6,42 +6,43 @@ use super::cluster::{Cluster, clusters};
 use super::profile::Profile;
 use super::stall::Stall;
 
-/// The most profiles that are thrown out in a row: a gap that remains after that is the model's own.
+/// The maximum number of profiles that are discarded in a row.
+/// A long gap that remains after that belongs to the model.
 pub const MAX_RETRIES: usize = 3;
 
-/// Which gradients leave together, and when.
+/// The sets of gradients that are sent together, and their times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
-    /// The sets, in the order in which they leave; each gradient of the model is in one of them.
+    /// The sets, in the order in which they are sent. Each gradient of the model is in one of them.
     pub sets: Vec<Set>,
 }
 
-/// Gradients that leave together.
+/// Gradients that are sent together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Set {
-    /// Their indices in the model, in the order in which they are ready.
+    /// The indices of the gradients in the model, in the order in which they are ready.
     pub gradients: Vec<usize>,
-    /// Size of all of them together, in bytes.
+    /// The total size of the gradients in bytes.
     pub bytes: u64,
-    /// The time point: when all of them were ready in the profile, counted from the first
-    /// gradient of the pass.
+    /// The time point: the time at which all gradients of the set were ready in the profile.
+    /// It is counted from the first gradient of the pass.
     pub at: Duration,
-    /// The time from which the set is late: in the profile the next set was about to follow.
-    /// The last set gets as much time as the shortest gap leaves the others, and a single set is never late.
+    /// The time from which the set is late: in the profile, the next set began to be ready then.
+    /// The last set gets the shortest gap of the other sets as its margin. A single set is never late.
     pub late: Duration,
 }
 
-/// The consequence of a profile.
+/// The decision on a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// Gradients leave by this schedule.
+    /// Gradients are sent by this schedule.
     Schedule(Schedule),
-    /// Something has stalled the workers: they profile again, on other data.
+    /// The profile contains a stall. The workers must profile again, on other data.
     ThrownOut(Stall),
 }
 
-/// Decides on the profile of all workers, after earlier ones were thrown out for the
-/// stalls `thrown_out`.
+/// Decides on the combined profile of all workers.
+/// `thrown_out` has the stalls of the earlier profiles that were discarded.
 pub fn decide(profile: &Profile, thrown_out: &[Stall]) -> Decision {
     let clusters = clusters(profile);
     let stall = Stall::find(&clusters).filter(|stall| {
@@ -55,7 +56,7 @@ pub fn decide(profile: &Profile, thrown_out: &[Stall]) -> Decision {
 }
 
 impl Schedule {
-    /// The schedule for a profile without a stall.
+    /// Makes the schedule for a profile without a stall.
     pub fn of(profile: &Profile) -> Self {
         Self::of_clusters(profile, clusters(profile))
     }

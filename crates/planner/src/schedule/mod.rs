@@ -1,11 +1,12 @@
-//! Time-point gradient scheduling: when gradients leave for the fabric, and which ones leave together.
+//! Time-point gradient scheduling:
+//! the times at which gradients are sent, and the sets that are sent together.
 //!
-//! In a backward pass gradients come in bursts. Each worker measures when each of its gradients is ready ([`Profile`]);
-//! the latest worker counts for each gradient ([`Profile::slowest`]). Gradients that come close together are a
-//! [`Cluster`]: the pass is cut where nothing comes for longer than the start-up of an all-reduce, since sending there
-//! costs less than waiting. Each cluster is a [`Set`] that leaves in one piece, at its time point, in the same order
-//! and with the same gradients on every worker, whatever the jitter of a pass, so that workers need not ask one
-//! another. [`decide`] makes the [`Schedule`], unless something has stalled the profile ([`Stall`]).
+//! In a backward pass, gradients become ready in bursts. Each worker measures the time at which each of its gradients
+//! is ready ([`Profile`]). For each gradient, the latest worker counts ([`Profile::slowest`]). Gradients that are ready
+//! close together are a [`Cluster`]. Clusters are separated by gaps longer than the start-up time of an all-reduce,
+//! because sending at such a gap costs less than waiting. Each cluster is a [`Set`] that is sent together, at its time
+//! point. All workers send the same sets in the same order, independent of the jitter of a pass, so they need not
+//! communicate about it. [`decide`] makes the [`Schedule`], unless the profile contains a stall ([`Stall`]).
 
 mod cluster;
 mod decide;

@@ -1,10 +1,10 @@
-//! When the gradients of a model are ready.
+//! The times at which the gradients of a model are ready.
 
 use std::time::Duration;
 
 use thiserror::Error;
 
-/// When the gradients of a model are ready in a backward pass.
+/// The times at which the gradients of a model are ready in a backward pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
     /// The gradients, in the order of the model's parameters.
@@ -13,19 +13,19 @@ pub struct Profile {
     pub start_up: Duration,
 }
 
-/// One gradient.
+/// One gradient of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gradient {
-    /// Size of the gradient, in bytes.
+    /// The size of the gradient in bytes.
     pub bytes: u64,
-    /// When it is ready, counted from the first gradient of the pass.
+    /// The time at which it is ready, counted from the first gradient of the pass.
     pub ready: Duration,
 }
 
-/// Why profiles cannot be combined.
+/// An error of combining profiles.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProfileError {
-    /// The request has no workers.
+    /// The list of profiles is empty.
     #[error("no worker has a profile")]
     NoWorker,
     /// The model has no parameters.
@@ -45,7 +45,7 @@ pub enum ProfileError {
         /// The number of gradients of the worker `other`.
         others: usize,
     },
-    /// A parameter has different sizes.
+    /// A parameter has different sizes on two workers.
     #[error(
         "gradient {place} is of {bytes} bytes on rank {rank}, and of {others} on rank {other}: start the same model on \
          all ranks"
@@ -55,21 +55,22 @@ pub enum ProfileError {
         place: usize,
         /// The rank of a worker.
         rank: u32,
-        /// Bytes of the gradient there.
+        /// The bytes of the gradient on the worker `rank`.
         bytes: u64,
         /// The rank of the worker that it is compared with.
         other: u32,
-        /// Bytes of the gradient there.
+        /// The bytes of the gradient on the worker `other`.
         others: u64,
     },
 }
 
 impl Profile {
-    /// Combines the profiles of all workers, given by their ranks: each gradient is ready when the last
-    /// worker has it, and an all-reduce takes as long as on the slowest worker.
+    /// Combines the profiles of all workers, each with its rank.
+    /// A gradient is ready when it is ready on the last worker, and the start-up time is the time of the slowest
+    /// worker.
     ///
     /// # Errors
-    /// The workers do not have the same gradients, or there are none.
+    /// [`ProfileError`] if the workers do not have the same gradients, or if the list of workers or of gradients is empty.
     pub fn slowest<'a>(profiles: impl IntoIterator<Item = (u32, &'a Self)>) -> Result<Self, ProfileError> {
         let mut profiles = profiles.into_iter();
         let (first, profile) = profiles.next().ok_or(ProfileError::NoWorker)?;
@@ -87,7 +88,7 @@ impl Profile {
         Ok(slowest)
     }
 
-    /// Size of the gradients at these indices in the model, in bytes.
+    /// Returns the total size, in bytes, of the gradients at these indices in the model.
     pub(crate) fn bytes_of(&self, places: &[usize]) -> u64 {
         let gradients = places.iter().filter_map(|place| self.gradients.get(*place));
         gradients.fold(0, |bytes, gradient| bytes.saturating_add(gradient.bytes))

@@ -1,28 +1,29 @@
-//! Stalls during a profile.
+//! The detection of stalls in a profile.
 
 use std::time::Duration;
 
 use super::cluster::Cluster;
 
-/// A gap longer than this many median gaps is at first taken for a stall.
+/// A gap longer than this number of median gaps counts as a stall at first.
 pub const MAX_GAP: u32 = 3;
 
-/// A gap in a profile that is much longer than the others.
+/// A gap in a profile that is much longer than the other gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stall {
-    /// The last gradient before the gap, by its index in the model.
+    /// The index, in the model, of the last gradient before the gap.
     pub after: usize,
-    /// The first gradient after it.
+    /// The index, in the model, of the first gradient after the gap.
     pub before: usize,
-    /// Its length.
+    /// The length of the gap.
     pub gap: Duration,
-    /// The median length of all gaps; of an even number of gaps the lower of the middle two, so that one of
-    /// two gaps can be long.
+    /// The median length of all gaps.
+    /// Of an even number of gaps, it is the lower of the middle two, so that one of two gaps can be a stall.
     pub median: Duration,
 }
 
 impl Stall {
-    /// The longest gap between the clusters of a pass, if it is longer than [`MAX_GAP`] median gaps.
+    /// Returns the longest gap between the clusters of a pass, if it is longer than [`MAX_GAP`] median
+    /// gaps.
     pub(crate) fn find(clusters: &[Cluster]) -> Option<Self> {
         let gap = |pair: &[Cluster]| {
             let [one, next] = pair else { return None };
@@ -35,7 +36,8 @@ impl Stall {
         (gap > median * MAX_GAP).then_some(Self { after, before, gap, median })
     }
 
-    /// Returns true if this is the same gap, measured again: then the model computes, and did not stall.
+    /// Returns true if `earlier` is a measurement of the same gap.
+    /// Then the gap belongs to the model, and is not a stall.
     pub(crate) fn is_again(&self, earlier: &Self) -> bool {
         let (short, long) = (self.gap.min(earlier.gap), self.gap.max(earlier.gap));
         (self.after, self.before) == (earlier.after, earlier.before) && long < short * 2

@@ -1,7 +1,9 @@
-//! Plans on disk, by names: keys are only valid for one reading of one topology file.
+//! Plans in the form in which they are stored on disk.
+//! They use names, because keys are valid only for one reading of one topology file.
 //!
-//! A stored plan has the values that members and switches of a running job hold, above all the hop stacks. So a later
-//! version of the planner restores the same values. It computes the rest again: table entries, bytes, the reverse path.
+//! A stored plan has the values that members and switches of a running job use, above all the hop stacks. So a later
+//! version of the planner restores the same values. It computes the rest again: table entries, bytes, and the path
+//! down.
 
 mod error;
 mod restore;
@@ -16,16 +18,17 @@ use crate::plan::{HopEntry, Plan};
 use crate::request::{Aggregation, DownlinkName};
 use crate::traffic::LinkTraffic;
 
-/// A [`Plan`] in a form that can be written to disk, in any format of serde's.
+/// A [`Plan`] in a form that can be written to disk in any serde format.
 ///
-/// It does not contain a version: the caller has to store one beside it.
+/// It does not contain a version, so the caller must store one with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredPlan {
     aggregation: Aggregation,
     #[serde(with = "DownlinkName")]
     downlink: Downlink,
-    /// Earlier versions always had the default.
+    /// The number of values in a slice.
+    /// Earlier versions did not store it, because it was always the default.
     #[serde(default = "ethernet")]
     values_per_slice: usize,
     window: u32,
@@ -33,7 +36,7 @@ pub struct StoredPlan {
     /// The server's host.
     server: String,
     workers: Vec<StoredWorker>,
-    /// Every link of the tree once.
+    /// Every link of the tree, once.
     links: Vec<StoredLink>,
     ring: StoredCost,
     parameter_server: StoredCost,
@@ -49,11 +52,11 @@ fn ethernet() -> usize {
 struct StoredWorker {
     rank: u16,
     host: String,
-    /// Its hop stack for GRADIENT.
+    /// The worker's hop stack for GRADIENT.
     up: Vec<HopEntry>,
 }
 
-/// A link of the tree; `to` is closer to the server.
+/// A link of the tree. The end `to` is nearer to the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StoredLink {
@@ -61,7 +64,7 @@ struct StoredLink {
     from_port: u16,
     to: String,
     to_port: u16,
-    /// Its load when the plan was made, towards the server and back, bit/s.
+    /// The load of the link when the plan was made, towards the server and back, bit/s.
     load: [u64; 2],
 }
 
@@ -70,7 +73,7 @@ struct StoredLink {
 #[serde(deny_unknown_fields)]
 struct StoredCost {
     bytes: u64,
-    /// The bits of the `f64`, since text formats round numbers.
+    /// The bits of the `f64`, because text formats round numbers.
     seconds: u64,
 }
 

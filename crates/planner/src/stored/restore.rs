@@ -1,4 +1,4 @@
-//! Restores a plan from disk. It is input from outside: nothing is trusted unchecked.
+//! Restores a plan from disk. The data comes from outside, so everything is checked.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,12 +18,12 @@ use crate::traffic::{Frames, Traffic, Use};
 use crate::tree::Tree;
 
 impl StoredPlan {
-    /// Restores the plan on a topology that still has everything that the plan uses.
+    /// Restores the plan on a topology that still has all nodes and links that the plan uses.
     ///
-    /// [`Plan::works`] checks that all of it is alive, and that plain switches forward along the plan.
+    /// The caller can use [`Plan::works`] to check that they are alive, and that plain switches forward along the plan.
     ///
     /// # Errors
-    /// [`StoredPlanError`]: the topology lacks a part of the plan, or the plan itself is wrong.
+    /// [`StoredPlanError`] if the topology lacks a part of the plan, or if the plan itself is wrong.
     pub fn into_plan(self, topology: &Topology) -> Result<Plan, StoredPlanError> {
         let job = self.job(topology)?;
         validate(topology, &job).map_err(StoredPlanError::Job)?;
@@ -58,7 +58,7 @@ impl StoredPlan {
         })
     }
 
-    /// The tree that the links form, and their loads.
+    /// Returns the tree that the links form, and their loads.
     fn tree(
         &self,
         topology: &Topology,
@@ -72,7 +72,7 @@ impl StoredPlan {
                 return Err(damaged(format!("two ways lead on from {:?}", link.from)));
             }
             if up.node == job.server {
-                // The server's host may be a worker, whose own way begins here.
+                // If the server's host is a worker, its own path begins with this step.
                 let back =
                     Neighbour { port: up.remote_port, link: up.link, node: from, remote_port: up.port };
                 parents.insert(job.server, back);
@@ -89,7 +89,7 @@ impl StoredPlan {
         }
     }
 
-    /// The hop stacks, which have to fit each worker's way.
+    /// Returns the hop stacks, after checking that they fit each worker's path.
     fn stacks(
         &self,
         fabric: &Fabric<'_>,
@@ -113,7 +113,7 @@ impl StoredPlan {
 }
 
 impl StoredLink {
-    /// The link as its lower end sees it.
+    /// Finds the link in the topology: the node at its lower end, and the neighbour there.
     fn find(&self, topology: &Topology) -> Result<(NodeKey, Neighbour), StoredPlanError> {
         let [from, to] = [find(topology, &self.from)?, find(topology, &self.to)?];
         let near = topology.neighbour(from, self.from_port);
@@ -131,8 +131,9 @@ impl StoredLink {
     }
 }
 
-/// The first node on a worker's way that its stack does not fit: each programmable switch has one
-/// entry, which names the port by which the way goes on; plain switches have none; and the server has the last one.
+/// Returns the first node on a worker's path that its stack does not fit.
+/// Each programmable switch must have one entry, which names the port through which the path continues. Plain switches
+/// must have none. The last entry must be the server's.
 fn misfit(fabric: &Fabric<'_>, tree: &Tree, worker: NodeKey, stack: &[Hop]) -> Option<NodeKey> {
     let mut hops = stack.iter().peekable();
     for (switch, up) in tree.way(worker).into_iter().skip(1) {

@@ -1,4 +1,4 @@
-//! The network as a plan sets it up, to walk packets through.
+//! A simulated network with the tables of a plan, through which tests send packets.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -7,18 +7,18 @@ use tributary_planner::{Admission, Aggregation, Downlink, JobRequest, Plan, Swit
 use tributary_topology::{Forwarding, LinkDirection, NodeKey, Topology};
 use tributary_wire::Hop;
 
-/// A frame on its way: GRADIENT if it has contributors, else RESULT.
+/// A frame on its way. It is a GRADIENT if it has contributors, and otherwise a RESULT.
 #[derive(Clone, Debug)]
 struct Packet {
-    /// The host whose addresses it has: no switch changes these.
+    /// The host whose addresses the frame has. Switches do not change them.
     from: NodeKey,
     stack: Vec<Hop>,
-    /// `None`: the job's multicast address.
+    /// The receiver; `None` for the job's multicast address.
     to: Option<NodeKey>,
     contributors: BTreeSet<u16>,
 }
 
-/// The network as the plan sets it up. Panics if a table would drop something.
+/// The network with the tables of the plan. It panics if a table would drop a packet.
 struct Network<'a> {
     topology: &'a Topology,
     plan: &'a Plan,
@@ -33,7 +33,7 @@ impl<'a> Network<'a> {
         Self { topology, plan, forwarding, slots: BTreeMap::new(), bytes: BTreeMap::new() }
     }
 
-    /// Sends from a host and returns what hosts receive.
+    /// Sends a packet from a host, and returns the packets that hosts receive.
     fn send(&mut self, from: NodeKey, packet: Packet) -> Vec<(NodeKey, Packet)> {
         let (mut received, mut queue) = (Vec::new(), VecDeque::from([(from, 1, packet)]));
         while let Some((node, port, packet)) = queue.pop_front() {
@@ -100,21 +100,21 @@ impl<'a> Network<'a> {
     }
 }
 
-/// The admission that applies to packets from a host at a port.
+/// Returns the admission entry for packets from a host at a port.
 fn admission(role: &SwitchRole, ingress: u16, from: NodeKey) -> &Admission {
     let mut at_port = role.admission.iter().filter(|admitted| admitted.ingress_port == ingress);
     let is_for = |admitted: &&Admission| admitted.sender.as_ref().is_none_or(|sender| sender.key == from);
     at_port.find(is_for).expect("no admission")
 }
 
-/// The job with every combination of aggregation and downlink.
+/// Returns the job with every combination of aggregation and downlink.
 pub(crate) fn variants(job: &JobRequest) -> Vec<JobRequest> {
     let all = [Aggregation::Tree, Aggregation::TwoLevels, Aggregation::Leaf, Aggregation::None];
     let with = |aggregation, downlink| JobRequest { aggregation, downlink, ..job.clone() };
     all.into_iter().flat_map(|a| [with(a, Downlink::Multicast), with(a, Downlink::Unicast)]).collect()
 }
 
-/// Sends one slice of every worker up and the result down, both ways.
+/// Sends one slice of every worker up, and the result down by multicast and by unicast.
 pub(crate) fn walk(topology: &Topology, plan: &Plan) {
     let mut network = Network::new(topology, plan);
     let (mut children, mut contributors) = (BTreeSet::new(), BTreeSet::new());
@@ -154,7 +154,8 @@ pub(crate) fn walk(topology: &Topology, plan: &Plan) {
         let workers: BTreeSet<_> = plan.workers.iter().map(|worker| worker.key).collect();
         assert_eq!((reached.len(), reached.into_iter().collect::<BTreeSet<_>>()), (workers.len(), workers));
     }
-    // Slices of values of 4 bytes each, and one slice of bounds for each `slices_bounded_by_one` of them.
+    // A gradient has slices of values with 4 bytes each, and one slice of bounds for `slices_bounded_by_one` such
+    // slices.
     let values = plan.width.values() as u64;
     let sum_slices = plan.gradient_bytes.div_ceil(4).div_ceil(values);
     let slices = sum_slices + sum_slices.div_ceil(plan.width.slices_bounded_by_one() as u64);

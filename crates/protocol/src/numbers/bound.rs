@@ -1,4 +1,4 @@
-//! Bounds: how large and how fine one member's values are, for each block of neighbouring values.
+//! Bounds: the range and the finest unit of one member's values, for each block of neighbouring values.
 //!
 //! MAX slices carry them as [lanes](super::lanes).
 
@@ -12,19 +12,20 @@ use super::vectors::{self, Extent};
 const F32_INFINITY: u32 = 0x7f80_0000;
 const F64_INFINITY: u64 = 0x7ff0_0000_0000_0000;
 
-/// The bound of one block of one member's values. The default is that of zeros.
+/// The bound of one block of one member's values. The default is the bound of a block of zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Bound {
     top: u16,
     fine: u16,
     floor: u16,
-    /// Some value is NaN or infinite; the rest is about the others.
+    /// True if a value is NaN or infinite. The other fields describe the finite values.
     not_finite: bool,
 }
 
 impl Bound {
-    /// For floats, from the least exponents of two above the largest and at or below the smallest magnitude
-    /// that is not 0. `has_zero`: there are zeros, too.
+    /// Makes the bound of a block of floats whose magnitudes, except zeros, are from 2^`least` to below
+    /// 2^`above`.
+    /// `has_zero` is true if the block also contains zeros.
     fn of_exponents(element_type: ElementType, above: i32, least: i32, has_zero: bool) -> Self {
         let (digits, lowest) = element_type.grid();
         let unit = (least - digits).max(lowest);
@@ -32,12 +33,12 @@ impl Bound {
         Self { top: biased(above), fine: biased(-unit), floor, not_finite: false }
     }
 
-    /// The bound of a block of f32, or of 16-bit floats that were widened.
+    /// Measures the bound of a block of f32, or of 16-bit floats that were widened.
     pub(crate) fn of_floats(element_type: ElementType, values: &[f32]) -> Self {
         Self::of_extent(element_type, values, vectors::extent(values))
     }
 
-    /// The bound of values whose block has a known [extent](vectors::extent).
+    /// Makes the bound of a block of values whose [extent](vectors::extent) is known.
     pub(crate) fn of_extent(
         element_type: ElementType,
         values: &[f32],
@@ -53,7 +54,7 @@ impl Bound {
         Self::of_exponents(element_type, f32_exponent(largest) + 1, f32_exponent(least), has_zero)
     }
 
-    /// The bound of a block of f64.
+    /// Measures the bound of a block of f64.
     pub(crate) fn of_doubles(element_type: ElementType, values: &[f64]) -> Self {
         let magnitudes = || values.iter().map(|value| value.abs().to_bits());
         let finite = || magnitudes().filter(|bits| (1..F64_INFINITY).contains(bits));
@@ -63,29 +64,31 @@ impl Bound {
         Self { not_finite: magnitudes().any(|bits| bits >= F64_INFINITY), ..bound.unwrap_or_default() }
     }
 
-    /// The bound of a block of i32.
+    /// Measures the bound of a block of i32.
     pub(crate) fn of_integers(values: &[i32]) -> Self {
         Self::of_magnitude(vectors::largest_integer(values).into())
     }
 
-    /// The bound of a block of i64.
+    /// Measures the bound of a block of i64.
     pub(crate) fn of_long_integers(values: &[i64]) -> Self {
         Self::of_magnitude(vectors::largest_long_integer(values))
     }
 
-    /// The bound of a block of integers, from its largest magnitude.
+    /// Makes the bound of a block of integers from its largest magnitude.
     pub(crate) fn of_magnitude(largest: u64) -> Self {
         Self { top: (u64::BITS - largest.leading_zeros()) as u16, ..Self::default() }
     }
 
-    /// Returns true if some value is NaN or infinite.
+    /// Returns true if a value is NaN or infinite.
     pub(crate) fn has_not_finite(self) -> bool {
         self.not_finite
     }
 
-    /// The block's lanes: this member's rank is `rank`, and its values have this weight, which is not 0.
+    /// Returns the block's lanes for the member `rank`, whose values have this weight.
+    /// The weight must not be 0.
     pub(crate) fn lanes(self, element_type: ElementType, rank: Rank, weight: u32) -> Lanes {
-        // Values that are multiplied by the weight are as many bits larger, and where they are rounded, their unit may be.
+        // The weight makes values log2(weight) bits larger. If they are rounded, their unit may be coarser by this
+        // number of bits.
         let coarser = if element_type == ElementType::F32 { weight.ilog2() as u16 } else { 0 };
         let fine = if self.fine == 0 { 0 } else { self.fine.saturating_sub(coarser).max(1) };
         let floor = if self.floor == 0 { 0 } else { self.floor + coarser };
@@ -93,7 +96,8 @@ impl Bound {
     }
 }
 
-/// The exponent of the largest power of two that is not above this magnitude, which is not 0.
+/// Returns the exponent of the largest power of two that is not above this magnitude.
+/// The magnitude must not be 0.
 fn f32_exponent(magnitude: u32) -> i32 {
     match (magnitude >> 23).cast_signed() {
         0 => (u32::BITS - magnitude.leading_zeros()).cast_signed() - 150,

@@ -1,4 +1,4 @@
-//! The bounds of a contribution, measured by the code that has its elements at hand.
+//! The bounds of a contribution, measured by the caller of a worker.
 
 use std::collections::TryReserveError;
 
@@ -8,34 +8,35 @@ use super::bound::Bound;
 use super::data::{ElementType, Tensor};
 use super::vectors::{self, Extent};
 
-/// For each block of a member's contribution, how large and how fine its elements are.
+/// The bounds of each block of a member's contribution.
 ///
-/// A worker without bounds measures the elements when it announces their slices, and reads all of them again for that.
-/// A caller that copies the elements anyway measures them meanwhile, piece by piece, while the processor has them in
-/// its cache.
+/// Without them, the worker measures the elements when it announces their slices, and must read all elements again for
+/// that. A caller that copies the elements anyway can measure them piece by piece, while the processor has them in its
+/// cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
     width: SliceWidth,
     element_type: ElementType,
     bounds: Vec<Bound>,
-    /// Number of elements that were measured.
+    /// The number of elements that were measured.
     measured: usize,
 }
 
 impl Bounds {
-    /// The bounds of a contribution to slices of this width: `len` elements of this type,
-    /// none of them measured yet.
+    /// Makes the bounds of a contribution of `len` elements in slices of this width.
+    /// No element is measured yet.
     ///
     /// # Errors
-    /// The system does not give the memory for them.
+    /// [`TryReserveError`] if the allocation of memory fails.
     pub fn new(width: SliceWidth, element_type: ElementType, len: usize) -> Result<Self, TryReserveError> {
         let mut bounds = Vec::new();
         bounds.try_reserve_exact(len.div_ceil(width.values_in_block()))?;
         Ok(Self { width, element_type, bounds, measured: 0 })
     }
 
-    /// Measures the next elements, which are f32 or widened to it: whole slices, except for the
-    /// contribution's last piece. Elements of another type than the contribution's are not measured.
+    /// Measures the next elements, which are f32 or were widened to f32.
+    /// Each call must pass whole slices; only the last piece of the contribution may end inside a slice. Does nothing
+    /// if the contribution has another element type.
     pub fn add_floats(&mut self, elements: &[f32]) {
         if self.element_type.is_widened() {
             let (block, element_type) = (self.width.values_in_block(), self.element_type);
@@ -79,7 +80,8 @@ impl Bounds {
         self.measured += elements.len();
     }
 
-    /// The bound of each block, if these are the bounds of this tensor's elements.
+    /// Returns the bound of each block, if these bounds cover all elements of `tensor` in slices of this
+    /// width.
     pub(crate) fn of(self, width: SliceWidth, tensor: &Tensor) -> Option<Vec<Bound>> {
         let is_its_type = self.element_type == tensor.element_type;
         let is_whole =

@@ -1,33 +1,33 @@
-//! The caller's side of an all-reduce: what goes in and what comes out.
+//! The caller's side of an all-reduce: contributions and results.
 
 use std::collections::TryReserveError;
 use std::fmt;
 
 use tributary_wire::Rank;
 
-/// One all-reduce, as one member gives it. Every member gives the same number of elements of the same
-/// type, and starts its operations in the same order.
+/// The contribution of one member to an all-reduce.
+/// Every member contributes an equal number of elements of the same type, and starts its operations in the same order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllReduce {
-    /// Name of the tensor (or of the packed tensors): the same on all members.
-    /// It is part of the check, so that members which reduce equal tensors in another order have an error, and no sum
-    /// of different things.
+    /// The name of the tensor, or of the packed tensors. It must be equal on all members.
+    /// Tags cover the name. So if members reduce equal tensors in different orders, they get an error instead of a sum
+    /// of different tensors.
     pub name: String,
     /// The elements that this member contributes.
     pub data: GradientData,
-    /// The factor of this member's contribution.
+    /// The factor by which this member's elements are multiplied.
     /// With 0 the member contributes nothing, and only the type and length of `data` matter.
     pub weight: u32,
 }
 
-/// The description of one operation's tensor: as much of it as is known without any data.
+/// The description of one operation's tensor, without its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tensor {
-    /// Its name (or that of the packed tensors): the same everywhere.
+    /// The name of the tensor, or of the packed tensors. It must be equal on all members.
     pub name: String,
     /// The type of the elements.
     pub element_type: ElementType,
-    /// Number of elements.
+    /// The number of elements.
     pub len: usize,
 }
 
@@ -38,10 +38,10 @@ impl AllReduce {
     }
 }
 
-/// The elements that one member contributes; any number of them, none included.
+/// The elements that one member contributes. There may be none.
 ///
-/// Floats of 16 bits come widened to 32, which is exact: the vector is as long as that of their sums, and these take its
-/// place. Their own type is what members have to agree on.
+/// Floats of 16 bits are widened to 32 bits, which is exact. So the vector has room for their sums, which replace the
+/// elements. Members must agree on the original element type, not on the widened type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GradientData {
     /// IEEE 754 single precision.
@@ -49,20 +49,20 @@ pub enum GradientData {
     /// IEEE 754 half precision. Values are widened to single precision; their exact sum is rounded to half
     /// precision.
     F16(Vec<f32>),
-    /// The upper half of single precision, each widened.
+    /// bfloat16, the upper half of single precision. Values are widened to single precision.
     BF16(Vec<f32>),
     /// IEEE 754 single precision, whose sum is the nearest f32 to the exact one.
     F32Exact(Vec<f32>),
     /// IEEE 754 double precision, whose sum is the nearest f64 to the exact one.
     F64(Vec<f64>),
-    /// Integers, added exactly; a sum that does not fit is an error.
+    /// Integers of 32 bits, added exactly; a sum that does not fit is an error.
     I32(Vec<i32>),
     /// Integers of 64 bits, added exactly; a sum that does not fit is an error.
     I64(Vec<i64>),
 }
 
 impl GradientData {
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         match self {
             Self::F32(values) | Self::F16(values) | Self::BF16(values) | Self::F32Exact(values) => {
@@ -79,7 +79,7 @@ impl GradientData {
         self.len() == 0
     }
 
-    /// The elements' type.
+    /// Returns the type of the elements.
     pub fn element_type(&self) -> ElementType {
         match self {
             Self::F32(_) => ElementType::F32,
@@ -93,7 +93,7 @@ impl GradientData {
     }
 }
 
-/// A vector of `len` times the same, or an error where the system does not give the memory for it.
+/// Makes a vector of `len` copies of `value`, or returns an error if the allocation of memory fails.
 pub(crate) fn filled<T: Clone>(value: T, len: usize) -> Result<Vec<T>, TryReserveError> {
     let mut filled = Vec::new();
     filled.try_reserve_exact(len)?;
@@ -101,29 +101,29 @@ pub(crate) fn filled<T: Clone>(value: T, len: usize) -> Result<Vec<T>, TryReserv
     Ok(filled)
 }
 
-/// The type of an operation's elements, and how precise their sums are; the
-/// numbers are part of the tag.
+/// The type of an operation's elements, and the precision of their sums.
+/// Tags cover the discriminants, so they must not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ElementType {
-    /// IEEE 754 single precision: a sum is off by at most 2^-12 of the sum of its
-    /// contributions' magnitudes.
+    /// IEEE 754 single precision.
+    /// The error of a sum is at most 2^-12 of the sum of its contributions' magnitudes.
     F32 = 1,
     /// IEEE 754 half precision. A sum is computed in single precision and then rounded.
     F16 = 2,
-    /// The upper half of single precision; sums as for [`F16`](Self::F16).
+    /// bfloat16, the upper half of single precision; sums as for [`F16`](Self::F16).
     BF16 = 3,
-    /// Integers.
+    /// Integers of 32 bits.
     I32 = 4,
-    /// IEEE 754 single precision: a sum is the nearest f32 to the exact one.
+    /// IEEE 754 single precision. A sum is the f32 that is nearest to the exact sum.
     F32Exact = 5,
-    /// IEEE 754 double precision: a sum is the nearest f64 to the exact one.
+    /// IEEE 754 double precision. A sum is the f64 that is nearest to the exact sum.
     F64 = 6,
     /// Integers of 64 bits.
     I64 = 7,
 }
 
 impl ElementType {
-    /// The number of bytes of an element.
+    /// Returns the number of bytes of an element.
     pub fn bytes(self) -> usize {
         match self {
             Self::F64 | Self::I64 => 8,
@@ -132,7 +132,8 @@ impl ElementType {
         }
     }
 
-    /// The number of bytes of an element's sum, and of the element while it is reduced.
+    /// Returns the number of bytes of an element's sum.
+    /// An element takes this number of bytes while it is reduced.
     pub fn sum_bytes(self) -> usize {
         self.bytes().max(4)
     }
@@ -142,7 +143,7 @@ impl ElementType {
         matches!(self, Self::F32 | Self::F16 | Self::BF16 | Self::F32Exact)
     }
 
-    /// For floats, the exponents e that the tightest |x| < 2^e can have; `None` for integers.
+    /// Returns the exponents e that the tightest bound |x| < 2^e can have, for floats; `None` for integers.
     pub(crate) fn float_exponents(self) -> Option<std::ops::RangeInclusive<i32>> {
         match self {
             Self::F32 | Self::F16 | Self::BF16 | Self::F32Exact => Some(-148..=128),
@@ -151,11 +152,12 @@ impl ElementType {
         }
     }
 
-    /// For floats: the number of bits below the highest one of a value that its sum keeps, and the exponent
-    /// of the type's smallest number, below which there is nothing to keep.
+    /// Returns the precision of sums of floats, as two numbers.
+    /// The first is the number of bits below a value's highest bit that its sum keeps. The second is the exponent of
+    /// the type's smallest magnitude; sums need no bits below it.
     ///
-    /// With 11 bits of f32, a value is rounded by at most 2^-12 of itself. For the other types the number of bits is
-    /// the length of the mantissa: nothing is rounded.
+    /// With 11 bits for f32, a value is rounded by at most 2^-12 of its magnitude. For the other types, the number of
+    /// bits is the length of the mantissa, so nothing is rounded.
     pub(crate) fn grid(self) -> (i32, i32) {
         match self {
             Self::F32 => (11, -149),
@@ -185,48 +187,49 @@ impl fmt::Display for ElementType {
 /// A value that is NaN or infinite among the contributions to an all-reduce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotFinite {
-    /// The first element for which some member has one.
+    /// The index of the first element that is NaN or infinite on some member.
     pub element: usize,
     /// The member that contributes such an element; of several members, the member with the highest rank.
     pub rank: Rank,
 }
 
-/// The outcome of an all-reduce: the same bits on every member.
+/// The result of an all-reduce. It has the same bits on every member.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reduced {
-    /// Per element: the sum over all members of weight times value.
+    /// For each element, the sum over all members of weight times value.
     pub sums: Sums,
-    /// Sum of the members' weights when the operation began.
+    /// The sum of the members' weights when the operation began.
     pub weight: u32,
-    /// Members when the operation began.
+    /// The number of members when the operation began.
     pub contributors: u32,
-    /// The stretches of elements with the members that each was summed over, in order, without gaps: one
-    /// run, unless a member left while the operation was under way. Empty for no elements.
+    /// The runs of elements, in order and without gaps, each with the number of members in its sums.
+    /// There is one run, unless a member left while the operation was under way. Empty for a tensor without elements.
     pub runs: Vec<Run>,
-    /// Where some member has contributed NaN or infinity.
-    /// The sum of such an element is what IEEE 754 makes of it.
+    /// The first element to which a member contributed NaN or infinity; `None` if all contributions are
+    /// finite.
+    /// The sum of such an element follows the rules of IEEE 754.
     pub not_finite: Option<NotFinite>,
 }
 
-/// Neighbouring elements that were summed over the same members.
+/// A run of neighbouring elements that were summed over the same members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Run {
-    /// Number of elements.
+    /// The number of elements.
     pub len: usize,
-    /// Sum of the weights inside.
+    /// The sum of the weights of these members.
     pub weight: u32,
-    /// Members inside.
+    /// The number of members whose values are in the sums.
     pub contributors: u32,
-    /// Members whose values are inside with all of their limbs.
-    /// The others have left after the first limbs of their floats were summed and before the further ones were: their
-    /// values are inside only as precise as the first limbs are.
+    /// The number of members whose values are in the sums with all of their limbs.
+    /// The other members left after the first limbs of their floats were summed and before the further limbs were.
+    /// Their values are in the sums only with the precision of the first limbs.
     pub complete: u32,
 }
 
-/// Sums per element.
+/// The sums of the elements.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sums {
-    /// Sums of floats of up to 32 bits: the fixed-point sum, rounded once.
+    /// Sums of floats of up to 32 bits: fixed-point sums, rounded once.
     F32(Vec<f32>),
     /// Sums of floats of 64 bits.
     F64(Vec<f64>),
@@ -237,7 +240,7 @@ pub enum Sums {
 }
 
 impl Sums {
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         match self {
             Self::F32(sums) => sums.len(),
@@ -252,7 +255,7 @@ impl Sums {
         self.len() == 0
     }
 
-    /// The sums as f64. Sums of 64-bit integers may be rounded.
+    /// Returns the sums as f64. Sums of 64-bit integers may be rounded.
     fn doubles(&self) -> Box<dyn Iterator<Item = f64> + '_> {
         match self {
             Self::F32(sums) => Box::new(sums.iter().map(|sum| f64::from(*sum))),
@@ -264,8 +267,8 @@ impl Sums {
 }
 
 impl Reduced {
-    /// The weighted mean of each element: its sum divided by the weights that are inside. Zero where
-    /// these are zero.
+    /// Returns the weighted mean of each element: its sum divided by the sum of the weights of its run.
+    /// The mean is zero if that sum of weights is zero.
     pub fn means(&self) -> Vec<f32> {
         let weights = self.runs.iter().flat_map(|run| std::iter::repeat_n(run.weight, run.len));
         let mean =

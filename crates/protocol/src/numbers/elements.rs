@@ -1,7 +1,7 @@
-//! The elements of one all-reduce: this member's contribution, and in its place the sums.
+//! The elements of one all-reduce: this member's contribution, which the sums replace.
 //!
-//! A slice's sums overwrite the contribution to it, which no member requests again once the slice is done. So an
-//! all-reduce needs no second vector, which for a large tensor would cost more time than the additions.
+//! The sums of a slice overwrite the contribution to it, because no member needs the contribution once the slice has a
+//! result. So an all-reduce needs no second vector, which for a large tensor would cost more time than the additions.
 
 use std::collections::TryReserveError;
 use std::ops::Range;
@@ -15,25 +15,25 @@ use super::fixed_point::{Number, Scale};
 use super::prefetch::prefetch;
 use super::vectors;
 
-/// The most blocks in a slice.
+/// The maximum number of blocks in a slice.
 const MOST_BLOCKS: usize = SliceWidth::WIDEST.blocks_of_values();
 
-/// A sum does not fit into its element's type.
+/// An error: a sum does not fit into the type of its element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DoesNotFit;
 
-/// All elements of an operation at one participant: the sums of the blocks that are done, and its
-/// contribution to the others.
+/// All elements of an operation at one participant.
+/// Blocks that have a result hold sums; the other blocks hold the contribution.
 #[derive(Debug, Clone)]
 pub(crate) struct Elements(Sums);
 
 impl Elements {
-    /// The number of bytes of `len` elements.
+    /// Returns the number of bytes of `len` elements.
     pub(crate) fn memory(element_type: ElementType, len: usize) -> u64 {
         (len as u64).saturating_mul(element_type.sum_bytes() as u64)
     }
 
-    /// The elements of a contribution.
+    /// Takes the elements of a contribution.
     pub(crate) fn contributed(data: GradientData) -> Self {
         Self(match data {
             GradientData::F32(values)
@@ -46,10 +46,10 @@ impl Elements {
         })
     }
 
-    /// Room for the sums of an operation that is only read.
+    /// Allocates the memory for the sums of an operation that is only read.
     ///
     /// # Errors
-    /// The system does not give the memory for them.
+    /// [`TryReserveError`] if the allocation fails.
     pub(crate) fn awaited(element_type: ElementType, len: usize) -> Result<Self, TryReserveError> {
         Ok(Self(match element_type {
             ElementType::I32 => Sums::I32(filled(0, len)?),
@@ -61,7 +61,8 @@ impl Elements {
         }))
     }
 
-    /// Writes the [bound](Bound) of each block of the elements in `range`, none of which is done, to `out`.
+    /// Writes the [bound](Bound) of each block of the elements in `range` to `out`.
+    /// None of them may have a result.
     pub(crate) fn write_bounds(
         &self,
         range: Range<usize>,
@@ -85,9 +86,9 @@ impl Elements {
         }
     }
 
-    /// Writes the first limbs of the elements in `range`, a slice that is not done, to `out`, and zeros
-    /// behind them. `scales` are those of the slice's blocks, each of `block` elements. With `not_finite`, NaN and
-    /// infinities may be among the elements, and are left out.
+    /// Writes the first limbs of the elements in `range`, and zeros behind them, to `out`.
+    /// `range` is a slice without a result. `scales` are the scales of its blocks, which have `block` elements each. If
+    /// `not_finite` is true, the elements may include NaN and infinities, which this function leaves out.
     pub(crate) fn write(
         &self,
         range: Range<usize>,
@@ -95,7 +96,7 @@ impl Elements {
         (block, scales): (usize, &[Option<Scale>]),
         out: &mut [i32],
     ) {
-        // Slices are sent in their order.
+        // Slices are sent in order, so the elements behind `range` are needed next.
         let (len, next) = (range.len(), range.end..range.end + range.len());
         match &self.0 {
             Sums::F32(values) if !not_finite => {
@@ -118,7 +119,7 @@ impl Elements {
         out.get_mut(len..).unwrap_or_default().fill(0);
     }
 
-    /// Lets the processor fetch the elements in `range`.
+    /// Prefetches the elements in `range` into the processor's cache.
     pub(crate) fn prefetch(&self, range: Range<usize>) {
         match &self.0 {
             Sums::F32(values) => prefetch(part(values, range)),
@@ -128,15 +129,15 @@ impl Elements {
         }
     }
 
-    /// The limbs of an element that is not done.
+    /// Returns the limbs of an element that has no result yet.
     pub(crate) fn limbs(&self, element: usize, weight: u32, scale: Scale) -> impl Iterator<Item = i32> {
         scale.split(self.number(element, weight))
     }
 
-    /// An element that is not done, times its weight; 0 if it is not finite.
+    /// Returns an element that has no result yet, times its weight; 0 if it is not finite.
     fn number(&self, element: usize, weight: u32) -> Number {
         match &self.0 {
-            // Rounded as for the first limb.
+            // The product is rounded to f64, like the product from which the first limb is made.
             Sums::F32(values) => Number::float(f64::from(weight) * f64::from(at(values, element)), 1),
             Sums::F64(values) => Number::float(at(values, element), weight),
             Sums::I32(values) => Number::integer(at(values, element).into(), weight),
@@ -144,7 +145,7 @@ impl Elements {
         }
     }
 
-    /// The [class](Class) of an element that is not done.
+    /// Returns the [class](Class) of an element that has no result yet.
     pub(crate) fn class(&self, element: usize) -> Class {
         match &self.0 {
             Sums::F32(values) => Class::of(at(values, element).into()),
@@ -153,8 +154,8 @@ impl Elements {
         }
     }
 
-    /// Puts the sums of a slice with the elements in `range` into their place.
-    /// All of its blocks have a single limb, or nothing but zeros (`None`).
+    /// Stores the sums of the slice with the elements in `range`.
+    /// Each of its blocks must have a single limb, or contain only zeros (`None`).
     pub(crate) fn finish_slice(
         &mut self,
         range: Range<usize>,
@@ -183,11 +184,11 @@ impl Elements {
         }
     }
 
-    /// Puts the sum of one element into its place: what its limbs' sums stand for, or what NaN and
-    /// infinities make of it.
+    /// Stores the sum of one element.
+    /// It follows from the sums of its limbs, or from its NaNs and infinities.
     ///
     /// # Errors
-    /// It does not fit; the element is then arbitrary.
+    /// [`DoesNotFit`] if the sum does not fit into the element's type. The element then has an arbitrary value.
     pub(crate) fn finish(
         &mut self,
         element: usize,
@@ -211,14 +212,15 @@ impl Elements {
         Ok(())
     }
 
-    /// The sums, once all blocks are done.
+    /// Returns the sums. All blocks must have results.
     pub(crate) fn into_sums(self) -> Sums {
         self.0
     }
 }
 
-/// Numbers of members whose value of one element is +infinity or NaN, and −infinity or NaN: in the
-/// halves of one integer, so that the fabric adds up both.
+/// For one element, the number of members with +infinity or NaN, and the number of members with
+/// −infinity or NaN.
+/// The two numbers are the halves of one integer, so that the fabric can add both at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Class(pub(crate) i32);
 
@@ -237,7 +239,7 @@ impl Class {
         })
     }
 
-    /// The sum of such values, if one is not finite.
+    /// Returns the sum of the values, if at least one of them is not finite.
     fn value(self) -> Option<f64> {
         match (self.0 as u16 > 0, self.0.cast_unsigned() >= Self::NEGATIVE.cast_unsigned()) {
             (false, false) => None,
@@ -248,14 +250,14 @@ impl Class {
     }
 }
 
-/// A number for each block of a slice; 0 for a block of zeros.
+/// Returns a number for each block of a slice; 0 for a block of zeros.
 fn per_block(scales: &[Option<Scale>], number: impl Fn(Scale) -> f64) -> [f64; MOST_BLOCKS] {
     let mut numbers = [0.0; MOST_BLOCKS];
     numbers.iter_mut().zip(scales).for_each(|(to, scale)| *to = scale.map_or(0.0, &number));
     numbers
 }
 
-/// The elements in `range`, or none where it goes beyond the last.
+/// Returns the elements in `range`; none if the range ends behind the last element.
 fn part<T>(values: &[T], range: Range<usize>) -> &[T] {
     values.get(range).unwrap_or_default()
 }

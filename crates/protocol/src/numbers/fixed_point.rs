@@ -1,65 +1,66 @@
 //! Conversion between numbers and the integers that the fabric aggregates.
 //!
 //! With the agreed exponent e of a block and the total weight W, a member of weight w sends `round(w · x · 2^(S − e −
-//! ceil(log2 W)))`, where S is 30 or 31. Each is at most w · 2^(S − ceil(log2 W)) in magnitude, so their sum fits into
-//! 32 bits. Rounding comes after the multiplication by w: the sum of N members is then off by at most N/2 units. With w
-//! · round(x · …) it would be off by up to W/2. For weights that are batch sizes of a few hundred, this is 2 decimal
-//! digits worse.
+//! ceil(log2 W)))`, where S is 30 or 31. The magnitude of each integer is at most w · 2^(S − ceil(log2 W)), so the sum
+//! of all integers fits into 32 bits. Rounding follows the multiplication by w. So the error of the sum of N members is
+//! at most N/2 units. With w · round(x · …) it would be up to W/2. For weights that are batch sizes of a few hundred,
+//! this is 2 decimal digits worse.
 //!
 //! If the unit of these integers is coarser than the finest unit that a member has requested, the block has further
-//! *limbs*: integers of the same kind for the remainder of the rounding. The unit of each limb is finer by
-//! 2^[`step`](Scale). The remainder is at most half a unit for each member, so that a limb has about as many bits as
-//! the first. If few bits are missing, the block has one further limb with the missing bits only, and one integer
-//! carries several of these limbs.
+//! *limbs*. A limb is an integer for the remainder that the rounding of the previous limb left. The unit of each limb
+//! is finer by the factor 2^[`step`](Scale). The remainder is at most half a unit for each member, so a limb needs
+//! about as many bits as the first one. If few bits are missing, the block has one further limb with only these bits,
+//! and one integer carries several such limbs.
 
 use std::num::NonZeroU8;
 
 use super::data::ElementType;
 use super::lanes::Lanes;
 
-/// The largest total weight: one bit of each member's scale is left.
+/// The largest total weight. It leaves one bit for each member's scale.
 pub(crate) const MAX_TOTAL_WEIGHT: u32 = 1 << 30;
 
-/// Bits that the magnitude of a sum may fill.
+/// The number of bits that the magnitude of a sum may fill.
 const SUM_BITS: i32 = 31;
 
-/// Up to this number of bits of weight, the first limb of f32 fills all [`SUM_BITS`]:
-/// its integers have at least as many bits as an f32, so that none is rounded up to the power of two above it. Others
-/// leave one bit for that.
+/// The number of bits of weight up to which the first limb of f32 uses all [`SUM_BITS`].
+/// Then its integers have at least as many bits as the mantissa of an f32, so no value is rounded up to the next power
+/// of two. With larger weights, one bit is reserved for this rounding.
 const EXACT_WEIGHT_BITS: i32 = 7;
 
 /// The logarithm of [`MOST_MEMBERS`](crate::tags::MOST_MEMBERS), rounded up.
 const MOST_MEMBER_BITS: i32 = 15;
 
-/// 1.5 · 2^52: adding it to a small f64 leaves that number, rounded to the nearest integer (ties to
-/// even), in the low bits. Unlike `round_ties_even` it compiles to vector instructions on every x86-64.
+/// 1.5 · 2^52, which rounds a small f64 when it is added to it.
+/// The low bits of the sum are the number, rounded to the nearest integer (ties to even). Unlike `round_ties_even`, the
+/// addition compiles to vector instructions on every x86-64.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
-/// The weight and the number of members that a block's bounds were agreed on with.
+/// The total weight and the number of members with which a block's bounds were agreed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Total {
     pub(crate) weight: u32,
     pub(crate) contributors: u32,
 }
 
-/// The scale of one block, by which its values become integers: the same on every member.
-/// Large tensors have many of them, in caches that are small.
+/// The scale of one block, which turns its values into integers. All members use the same scale.
+/// It is small, because large tensors have many scales and the caches of processors are small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Scale {
-    /// Binary logarithm of what one unit of the first limb is worth.
+    /// The binary logarithm of the value of one unit of the first limb.
     first: i16,
     /// The number of bits by which each further limb is finer.
     step: u8,
     limbs: NonZeroU8,
-    /// The bits that a second limb's sum takes, if several of them fit into one integer; else 0.
+    /// The number of bits of a second limb's sum, if several of them fit into one integer; else 0.
     field_bits: u8,
 }
 
-/// The most bits of a field of which two fit into one integer.
+/// The maximum number of bits of a field, so that two fields fit into one integer.
 const MOST_FIELD_BITS: i32 = 15;
 
 impl Scale {
-    /// The scale that follows from a block's agreed lanes; `None` if all values are zeros.
+    /// Computes the scale from a block's agreed lanes; `None` if all values are zeros.
     #[inline]
     pub(crate) fn new(element_type: ElementType, lanes: Lanes, total: Total) -> Option<Self> {
         let scale = |first: i32, step: i32, further: u32, field_bits: i32| Self {
@@ -69,7 +70,7 @@ impl Scale {
             field_bits: field_bits as u8,
         };
         let weight_bits = log2_rounded_up(total.weight);
-        // An operation that has failed takes any result.
+        // In a failed operation, the number of contributors is not verified and may be too large.
         let member_bits = log2_rounded_up(total.contributors).min(MOST_MEMBER_BITS);
         let step = SUM_BITS - member_bits;
         if element_type.float_exponents().is_none() {
@@ -84,7 +85,7 @@ impl Scale {
         let is_exact = element_type.is_widened() && weight_bits <= EXACT_WEIGHT_BITS;
         let bits = if is_exact { SUM_BITS } else { SUM_BITS - 1 };
         let first = lanes.exponent()? + weight_bits - bits;
-        // N members' sum is off by N / 2 units at most.
+        // The error of the sum of N members is at most N / 2 units.
         let by_floor = lanes.floor().map(|floor| floor - element_type.grid().0 - member_bits);
         let unit = lanes.unit().map(|unit| by_floor.map_or(unit, |by_floor| unit.max(by_floor)));
         let missing = unit.map_or(0, |unit| (first - unit).max(0));
@@ -99,7 +100,7 @@ impl Scale {
         Some(scale(first, step, further, 0))
     }
 
-    /// The number of integers that the further limbs of `values` values take.
+    /// Returns the number of integers that the further limbs of `values` values take.
     pub(crate) fn further_lanes(self, values: usize) -> usize {
         match self.fields() {
             Some(fields) => values.div_ceil(fields),
@@ -112,8 +113,8 @@ impl Scale {
         (SUM_BITS as usize).checked_div(self.field_bits.into())
     }
 
-    /// The further limbs of some values in the form in which they travel: `limb` returns the limb with the
-    /// given number (from 1) of the value at an index.
+    /// Returns the further limbs of `values` values, packed into the integers that travel.
+    /// `limb` returns the limb with a given number (from 1) of the value at a given index.
     pub(crate) fn pack(self, values: usize, limb: impl Fn(usize, usize) -> i32) -> Vec<i32> {
         let Some(fields) = self.fields() else {
             let indices = (1..self.limbs()).flat_map(|number| (0..values).map(move |at| (number, at)));
@@ -126,7 +127,8 @@ impl Scale {
         (0..values.div_ceil(fields)).map(packed).collect()
     }
 
-    /// The further limb of this number (from 1) of the value at an index, from the integers of all of them.
+    /// Returns the limb `number` (from 1) of the value at index `at`, from the packed integers of all
+    /// values.
     pub(crate) fn unpack(self, lanes: &[i32], values: usize, number: usize, at: usize) -> i32 {
         let lane = |lane: usize| lanes.get(lane).copied().unwrap_or_default();
         let Some(fields) = self.fields() else { return lane((number - 1) * values + at) };
@@ -138,12 +140,12 @@ impl Scale {
         field(packed)
     }
 
-    /// Returns the number of integers that stand for one value: 1 for most blocks.
+    /// Returns the number of limbs of each value: 1 for most blocks.
     pub(crate) fn limbs(self) -> usize {
         self.limbs.get().into()
     }
 
-    /// A member's multiplier for the first limb: value to (unrounded) integer.
+    /// Returns the multiplier that turns a member's value into its first limb, before rounding.
     pub(crate) fn multiplier(self, weight: u32) -> f64 {
         f64::from(weight) * power_of_two(-i32::from(self.first))
     }
@@ -153,7 +155,7 @@ impl Scale {
         power_of_two(self.first.into())
     }
 
-    /// The limbs of a number, from the first to the last.
+    /// Returns the limbs of a number, the first limb first.
     pub(crate) fn split(self, number: Number) -> impl Iterator<Item = i32> {
         let Number { mut mantissa, exponent } = number;
         (0..i32::from(self.limbs.get())).map(move |limb| {
@@ -170,10 +172,10 @@ impl Scale {
         })
     }
 
-    /// The number that the sums of all limbs stand for, from the first to the last.
+    /// Computes the number that the sums of all limbs represent. `sums` has the first limb first.
     pub(crate) fn join(self, sums: impl DoubleEndedIterator<Item = i32> + Clone) -> Number {
-        // Digits below the leading digit are made non-negative, most significant first. Then digits too small to matter
-        // can be left out.
+        // All digits except the leading digit are made non-negative. Then digits that are too small to matter can be
+        // left out.
         let mut digits = [0_i64; u8::MAX as usize];
         let (mut carry, mut at) = (0, self.limbs());
         for sum in sums.rev() {
@@ -194,14 +196,14 @@ impl Scale {
             exponent -= i32::from(self.step);
         }
         if others.any(|digit| *digit != 0) {
-            // The rest is less than one unit: one more bit records that it is not zero.
+            // The remaining digits are worth less than one unit. One more bit records that they are not zero.
             (mantissa, exponent) = ((mantissa << 1) + 1, exponent - 1);
         }
         Number { mantissa, exponent }
     }
 }
 
-/// mantissa · 2^exponent.
+/// The number mantissa · 2^exponent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Number {
     mantissa: i128,
@@ -209,12 +211,12 @@ pub(crate) struct Number {
 }
 
 impl Number {
-    /// An integer times a weight.
+    /// Returns an integer times a weight.
     pub(crate) fn integer(value: i64, weight: u32) -> Self {
         Self { mantissa: i128::from(value) * i128::from(weight), exponent: 0 }
     }
 
-    /// A finite float times a weight; 0 for one that is not finite.
+    /// Returns a float times a weight; 0 if the float is not finite.
     pub(crate) fn float(value: f64, weight: u32) -> Self {
         if !value.is_finite() {
             return Self::integer(0, 0);
@@ -228,18 +230,19 @@ impl Number {
         Self { mantissa: if value < 0.0 { -mantissa } else { mantissa }, exponent }
     }
 
-    /// The nearest f64 (ties to even).
+    /// Returns the nearest f64 (ties to even).
     pub(crate) fn to_f64(self) -> f64 {
         self.rounded(53, -1074)
     }
 
-    /// The nearest f32 (ties to even).
+    /// Returns the nearest f32 (ties to even).
     pub(crate) fn to_f32(self) -> f32 {
-        // Has an f32's bits already, except that it may be too large.
+        // The number has at most the bits of an f32, so the conversion is exact, except that the number may be too
+        // large.
         self.rounded(24, -149) as f32
     }
 
-    /// An integer; `None` if it does not fit.
+    /// Returns the number as an i64; `None` if it does not fit.
     pub(crate) fn to_i64(self) -> Option<i64> {
         // The last limb of integers has the unit 1.
         (self.exponent == 0).then(|| i64::try_from(self.mantissa).ok()).flatten()
@@ -250,16 +253,16 @@ impl Number {
         let magnitude = self.mantissa.unsigned_abs();
         let len = (u128::BITS - magnitude.leading_zeros()).cast_signed();
         let left_out = (len - bits).max(lowest - self.exponent).max(0).cast_unsigned();
-        // At most 2^53.
+        // The number is at most 2^53, so the conversion is exact.
         let whole = shifted_right(magnitude.cast_signed(), left_out) as f64;
         let exponent = self.exponent + left_out.cast_signed();
-        // Two steps, since the power alone may be out of f64's range; both are exact.
+        // Two steps, because the power alone may be out of f64's range. Both are exact.
         let magnitude = whole * power_of_two(exponent / 2) * power_of_two(exponent - exponent / 2);
         if self.mantissa < 0 { -magnitude } else { magnitude }
     }
 }
 
-/// number / 2^`by`, rounded to the nearest integer (ties to even).
+/// Returns number / 2^`by`, rounded to the nearest integer (ties to even).
 fn shifted_right(number: i128, by: u32) -> i128 {
     if by >= i128::BITS {
         return 0;
@@ -273,19 +276,20 @@ fn shifted_right(number: i128, by: u32) -> i128 {
     whole + i128::from(is_up)
 }
 
-/// `value` times `multiplier`, rounded to the nearest integer. The product must be within 2^31.
+/// Returns `value` times `multiplier`, rounded to the nearest integer.
+/// The magnitude of the product must be at most 2^31.
 #[inline(always)]
 pub(crate) fn quantise(value: f32, multiplier: f64) -> i32 {
     let rounded = f64::from(value) * multiplier + ROUNDER;
     (rounded.to_bits() as u32).cast_signed()
 }
 
-/// The number of bits of the smallest power of two that is not below a number.
+/// Returns the binary logarithm of a number, rounded up; 0 for 0.
 fn log2_rounded_up(number: u32) -> i32 {
     (u32::BITS - number.saturating_sub(1).leading_zeros()).cast_signed()
 }
 
-/// 2^`power`, within f64's normal range, to which it saturates: units of f32 lie within ±200.
+/// Returns 2^`power`, saturated to f64's normal range. Units of f32 are within 2^±200.
 fn power_of_two(power: i32) -> f64 {
     const BIAS: i32 = 1023;
     let biased = (power + BIAS).clamp(1, 2 * BIAS);
@@ -302,7 +306,7 @@ mod tests {
     use super::*;
     use crate::numbers::bound::Bound;
 
-    /// The lanes that the largest of several bounds are.
+    /// Returns the lanes that members with these bounds and weights agree on.
     fn agreed(element_type: ElementType, bounds: impl IntoIterator<Item = (Bound, u32)>) -> Lanes {
         let lanes = bounds.into_iter().filter(|(_, weight)| *weight > 0);
         lanes.fold(Lanes::default(), |agreed, (bound, weight)| {
@@ -315,7 +319,8 @@ mod tests {
         })
     }
 
-    /// The scale of a block of these (value, weight) of one element.
+    /// Returns the scale of a block with one element.
+    /// `members` has the value and the weight of each member.
     fn scale_of(element_type: ElementType, members: &[(f32, u32)]) -> Option<Scale> {
         let bounds = members.iter().map(|(x, w)| (Bound::of_floats(element_type, &[*x]), *w));
         let weight = members.iter().map(|member| member.1).sum();
@@ -326,7 +331,7 @@ mod tests {
         )
     }
 
-    /// The sums of all limbs, which must not leave 32 bits.
+    /// Returns the sums of all limbs. Each must fit into 32 bits.
     fn sums(scale: Scale, members: &[(f32, u32)]) -> Vec<i32> {
         let mut sums = vec![0_i64; scale.limbs()];
         for (x, w) in members {
@@ -365,7 +370,7 @@ mod tests {
         fn packed_limbs_are_added_up_as_single_ones(
             values in prop::collection::vec(prop::collection::vec(-1.0_f32..1.0, 130), 1..70), bits in 1..8,
         ) {
-            // The smallest value needs this many bits more than one integer has.
+            // The smallest value needs this number of bits more than one integer has.
             let members: Vec<(f32, u32)> = values.iter().map(|_| (1.0, 1)).collect();
             let one = scale_of(ElementType::F32, &members).unwrap();
             let least = 2f32.powi(i32::from(one.first) + 11 - bits);
@@ -435,7 +440,7 @@ mod tests {
             for (element_type, bits) in [(ElementType::F32, 12), (ElementType::F32Exact, 24)] {
                 let sum = scale_of(element_type, &members)
                     .map_or(0.0, |scale| scale.join(sums(scale, &members).into_iter()).to_f32());
-                // The sum in f64 is rounded, too.
+                // The reference sum in f64 is rounded, too.
                 let allowed = magnitude * (2f64.powi(-bits) + 2f64.powi(-48)) + 2f64.powi(-150);
                 prop_assert!((f64::from(sum) - exact).abs() <= allowed, "{sum} for {exact}, {allowed} allowed");
             }

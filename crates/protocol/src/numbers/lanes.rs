@@ -1,16 +1,22 @@
-//! Lanes, which MAX slices carry:
-//! the form in which members agree on the [bounds](super::bound) of a block's values.
+//! Lanes, the values of MAX slices:
+//! the form in which members agree on the [bounds](super::bound) of a block.
 //!
-//! A block has three lanes. The *top* lane says how large its values are: for floats the smallest exponent e with |x| <
-//! 2^e for every finite x, for integers the smallest number of bits with |x| < 2^bits. The *fine* lane, which only
-//! floats have, says the exponent of the coarsest unit that is fine enough for the member's smallest value that is not
-//! 0. The *floor* lane, which only f32 that may be rounded has, is the largest exponent f with |x| >= 2^f for every x:
-//! the sum of an element's magnitudes over all members is at least the largest of their floors, so that it may be
-//! rounded by as much, whatever the fine lane requests. All are biased so that 0 means "no such value", and so that the
-//! lane grows: the fabric's MAX serves all members.
+//! A block has three lanes.
 //!
-//! The low half of a lane is the rank of the member that it comes from. So each agreed lane has one owner, who confirms it
-//! in the tag of its SUM slice: a lane that a switch has raised has none.
+//! * The *top* lane gives the magnitude of the values. For floats it is the smallest exponent e with |x| < 2^e for
+//!   every finite x. For integers it is the smallest number of bits with |x| < 2^bits.
+//! * The *fine* lane, only for floats, gives the exponent of the coarsest unit that is fine enough for the member's
+//!   smallest value that is not 0.
+//! * The *floor* lane, only for f32 that may be rounded, is the largest exponent f with |x| >= 2^f for every x. The sum
+//!   of an element's magnitudes over all members is at least the largest of their floors. So it may be rounded relative
+//!   to that floor, even if the fine lane requests a finer unit.
+//!
+//! Lanes are biased so that 0 means "no such value". A member that needs more range or a finer unit sends a larger top
+//! or fine lane, and the floor of the sum is the largest floor of all members. So the fabric's MAX computes the lanes
+//! that serve all members.
+//!
+//! The low half of a lane is the rank of the member that sends it. So each agreed lane has one owner, who confirms it
+//! in the tag of its SUM slice. A lane that a switch has raised has no owner that confirms it.
 //!
 //! The first lane of each MAX slice names a member that has NaN or infinity in the slice's blocks, if there is one.
 
@@ -18,12 +24,12 @@ use tributary_wire::Rank;
 
 use super::data::ElementType;
 
-/// Keeps the exponents in lanes positive, those of f64 included.
+/// The bias that makes the exponents in lanes positive, including the exponents of f64.
 const BIAS: i32 = 1100;
-/// Bits of the rank in a lane.
+/// The number of bits of the rank in a lane.
 const RANK_BITS: u32 = 16;
 
-/// The lanes of one block, as one member sends them or as all have agreed on them.
+/// The lanes of one block: one member's lanes, or the agreed lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub(crate) struct Lanes {
     pub(crate) top: u32,
@@ -32,43 +38,43 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// Number of lanes.
+    /// The number of lanes of a block.
     pub(crate) const COUNT: usize = 3;
 
-    /// From a block's values in a MAX slice.
+    /// Reads the lanes of a block from its values in a MAX slice.
     #[inline]
     pub(crate) fn of_values(&[top, fine, floor]: &[i32; Self::COUNT]) -> Self {
         Self { top: top.cast_unsigned(), fine: fine.cast_unsigned(), floor: floor.cast_unsigned() }
     }
 
-    /// The block's values in a MAX slice.
+    /// Returns the values of the block in a MAX slice.
     #[inline]
     pub(crate) fn values(self) -> [i32; Self::COUNT] {
         [self.top.cast_signed(), self.fine.cast_signed(), self.floor.cast_signed()]
     }
 
-    /// The exponent e of the agreed |x| < 2^e, for floats; `None` if all values are zeros.
+    /// Returns the exponent e of the agreed bound |x| < 2^e, for floats; `None` if all values are zeros.
     pub(super) fn exponent(self) -> Option<i32> {
         (self.top != 0).then(|| i32::from(value(self.top)) - BIAS)
     }
 
-    /// The bits of the agreed |x| < 2^bits, for integers.
+    /// Returns the number of bits of the agreed bound |x| < 2^bits, for integers.
     pub(super) fn bits(self) -> i32 {
         value(self.top).into()
     }
 
-    /// The exponent of the coarsest unit that serves all members, for floats.
+    /// Returns the exponent of the coarsest unit that serves all members, for floats.
     pub(super) fn unit(self) -> Option<i32> {
         (self.fine != 0).then(|| BIAS - i32::from(value(self.fine)))
     }
 
-    /// The exponent f of |x| >= 2^f for all values of one member, for f32 that may be rounded.
+    /// Returns the exponent f of |x| >= 2^f for all values of one member, for f32 that may be rounded.
     pub(super) fn floor(self) -> Option<i32> {
         (self.floor != 0).then(|| i32::from(value(self.floor)) - BIAS)
     }
 }
 
-/// The values that the lanes of a block can have, unless they are 0.
+/// The ranges of values that the lanes of a block can have, except 0.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LaneRanges {
     top: LaneRange,
@@ -78,7 +84,7 @@ pub(crate) struct LaneRanges {
 }
 
 impl LaneRanges {
-    /// For elements of this type.
+    /// Returns the ranges for elements of this type.
     pub(crate) fn of(element_type: ElementType) -> Self {
         let Some(exponents) = element_type.float_exponents() else {
             return Self {
@@ -88,7 +94,7 @@ impl LaneRanges {
                 are_floats: false,
             };
         };
-        // Members' weights make units up to 30 bits coarser.
+        // The weights of members can make units up to 30 bits coarser.
         let (lowest, coarsest) = (element_type.grid().1, exponents.end() + 30);
         Self {
             top: LaneRange { least: biased(*exponents.start()), most: biased(*exponents.end()) },
@@ -101,7 +107,7 @@ impl LaneRanges {
     /// Returns true if members can have sent these lanes.
     #[inline]
     pub(crate) fn contain(&self, lanes: Lanes) -> bool {
-        // Without branches: the lanes of one block say little about those of the next.
+        // The check has no branches, because they would be hard to predict: the blocks are independent.
         self.top.contains(lanes.top)
             & self.fine.contains(lanes.fine)
             & self.floor.contains(lanes.floor)
@@ -109,7 +115,7 @@ impl LaneRanges {
     }
 }
 
-/// The least and the largest value of a lane that is not 0.
+/// The smallest and the largest value of a lane that is not 0.
 #[derive(Debug, Clone, Copy)]
 struct LaneRange {
     least: u16,
@@ -125,12 +131,12 @@ impl LaneRange {
     }
 }
 
-/// The rank that a lane, or the first lane of a MAX slice, names.
+/// Returns the rank in a lane, or in the first lane of a MAX slice; `None` if the lane is 0.
 pub(crate) fn owner(lane: u32) -> Option<Rank> {
     (lane != 0).then_some(Rank::new(lane as u16))
 }
 
-/// The first lane of a MAX slice in whose blocks this member has NaN or infinity.
+/// Returns the first lane of a MAX slice, for a member that has NaN or infinity in its blocks.
 pub(crate) fn not_finite_lane(rank: Rank) -> u32 {
     lane(1, rank)
 }

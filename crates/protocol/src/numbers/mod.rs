@@ -1,10 +1,9 @@
-//! Gradients as the caller has them, as they travel, and what comes back.
+//! Conversion of gradients between the caller's types and the integers that travel.
 //!
-//! They travel as 32-bit integers. For each block of values all members first agree, by a MAX slice, on
-//! [bounds](bound): how large and how fine the values are. From these and the total weight follows the
-//! [scale](fixed_point) that every member uses, and how many integers stand for one value. The integers' sums cannot
-//! overflow, and since integer addition is associative, every member gets the same bits, whatever the tree, the order or the
-//! losses.
+//! Gradients travel as 32-bit integers. For each block of values, all members first agree on [bounds](bound) by a MAX
+//! slice: the range and the finest unit of the values. From the bounds and the total weight, every member computes the
+//! same [scale](fixed_point), and the number of integers for each value. The sums of the integers cannot overflow.
+//! Integer addition is associative, so every member gets the same bits, independent of the tree, the order and losses.
 
 pub(crate) mod bound;
 mod bounds;

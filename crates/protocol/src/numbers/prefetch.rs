@@ -1,12 +1,12 @@
-//! Prefetching: requests memory before it is needed.
+//! Prefetching: the processor loads memory into its cache before the program needs it.
 
-/// The bytes that a processor's cache moves at once.
+/// The number of bytes that a processor's cache loads at once.
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
 
-/// Lets the processor fetch these values while it does other things.
-/// A tensor is far larger than its caches, and between one slice and the next whole packets go through them, so that it
-/// forgets which memory comes next.
+/// Loads these values into the cache while the processor does other work.
+/// A tensor is far larger than the caches, and whole packets pass through them between one slice and the next. So the
+/// processor's own prefetcher loses track of the tensor.
 #[cfg(target_arch = "x86_64")]
 #[allow(unsafe_code, reason = "no safe interface has it")]
 #[inline(always)]
@@ -19,6 +19,6 @@ pub(super) fn prefetch<T>(values: &[T]) {
     }
 }
 
-/// Does nothing: the compiler has no such instruction for this processor.
+/// Does nothing, because the compiler has no such instruction for this processor.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn prefetch<T>(_: &[T]) {}

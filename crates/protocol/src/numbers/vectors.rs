@@ -1,10 +1,9 @@
-//! The loops over all values of a slice, compiled once for every processor and twice
-//! more for those with wide vectors (AVX-512 where it is fast, AVX2): which one runs is decided when the program does.
-//! All give the same bits.
+//! The loops over all values of a slice, compiled for each kind of vector instructions.
+//! Each is compiled once for every processor, and twice more for processors with wide vectors: AVX-512 if it is fast,
+//! and AVX2. The program selects the version at run time. All versions compute the same bits.
 //!
-//! Each loop is plain: the compiler vectorises it. Without AVX2 (and NEON, which every 64-bit ARM has) it
-//! has to do without instructions for the larger of two unsigned numbers, for the other byte order and
-//! for four doubles at a time.
+//! Each loop is plain code that the compiler vectorises. Without AVX2 (or NEON, which every 64-bit ARM has), it lacks
+//! instructions for the maximum of unsigned numbers, for the swap of the byte order, and for four doubles at a time.
 
 use multiversion::multiversion;
 use tributary_wire::{Rank, SliceWidth, ValuesView};
@@ -13,25 +12,25 @@ use super::fixed_point::quantise;
 use super::lanes::owner;
 use super::prefetch::prefetch;
 
-/// All of an f32 but its sign.
+/// The bits of an f32 without its sign.
 const F32_MAGNITUDE: u32 = 0x7fff_ffff;
 
-/// The largest and smallest magnitudes of some floats.
-/// Without their sign, floats are ordered like the integers that their bits spell; infinities come after all numbers,
-/// and NaNs after infinities.
+/// The largest and smallest magnitudes of a set of floats.
+/// Without their sign, floats have the order of their bits as integers. Infinities come after all numbers, and NaNs
+/// after infinities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Extent {
     /// The bits of the largest magnitude.
     pub(crate) largest: u32,
-    /// The bits of the smallest magnitude that is not 0; 0 if all are.
+    /// The bits of the smallest magnitude that is not 0; 0 if all magnitudes are 0.
     pub(crate) least: u32,
-    /// Some value is 0.
+    /// True if a value is 0.
     pub(crate) has_zero: bool,
 }
 
 #[inline(always)]
 fn extent_of(values: &[f32]) -> Extent {
-    // 0 less 1 is above all others.
+    // 0 − 1 wraps around to the largest number, so the minimum skips zeros.
     let begin = (0, u32::MAX, u32::MAX);
     let (largest, least, lowest) = values.iter().fold(begin, |(largest, least, lowest), value| {
         let magnitude = value.to_bits() & F32_MAGNITUDE;
@@ -44,7 +43,7 @@ fn extent_of(values: &[f32]) -> Extent {
     Extent { largest, least: least.wrapping_add(1), has_zero: lowest == 0 }
 }
 
-/// A loop of known length takes two thirds of the time.
+/// Measures a block. If its length is known at compile time, the loop takes two thirds of the time.
 #[inline(always)]
 fn extent_of_block(values: &[f32]) -> Extent {
     match values.as_array::<{ SliceWidth::MOST_VALUES_IN_BLOCK }>() {
@@ -53,13 +52,13 @@ fn extent_of_block(values: &[f32]) -> Extent {
     }
 }
 
-/// The extent of these values.
+/// Returns the extent of these values.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn extent(values: &[f32]) -> Extent {
     extent_of_block(values)
 }
 
-/// Measures the extent of each block of `block` values, until `out` is full.
+/// Writes the extent of each block of `block` values to `out`, until `out` is full.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn extents(values: &[f32], block: usize, out: &mut [Extent]) {
     for (to, values) in out.iter_mut().zip(values.chunks(block)) {
@@ -67,19 +66,19 @@ pub(crate) fn extents(values: &[f32], block: usize, out: &mut [Extent]) {
     }
 }
 
-/// The largest magnitude of integers.
+/// Returns the largest magnitude of the integers.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn largest_integer(values: &[i32]) -> u32 {
     values.iter().fold(0, |largest, value| largest.max(value.unsigned_abs()))
 }
 
-/// The largest magnitude of integers of 64 bits.
+/// Returns the largest magnitude of the 64-bit integers.
 pub(crate) fn largest_long_integer(values: &[i64]) -> u64 {
     values.iter().fold(0, |largest, value| largest.max(value.unsigned_abs()))
 }
 
-/// Converts each value to an integer as [`quantise`] does, up to the end of the shortest slice; each
-/// block of values has its multiplier. Meanwhile the processor fetches the `next` values.
+/// Converts each value to an integer as [`quantise`] does, up to the end of the shortest slice.
+/// Each block of values has its own multiplier. Meanwhile the processor prefetches the `next` values.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn quantise_all(
     (values, next): (&[f32], &[f32]),
@@ -95,7 +94,7 @@ pub(crate) fn quantise_all(
     }
 }
 
-/// Each integer times a weight, mod 2^32, as far as both slices go.
+/// Multiplies each integer by a weight, mod 2^32, up to the end of the shorter slice.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn weigh_all(values: &[i32], weight: i32, out: &mut [i32]) {
     for (to, value) in out.iter_mut().zip(values) {
@@ -112,7 +111,8 @@ pub(crate) fn restore_all(integers: ValuesView<'_>, (block, units): (usize, &[f6
         let integers = ValuesView::new(integers).iter();
         let narrow_unit = *unit as f32;
         if narrow_unit.is_normal() {
-            // The conversion rounds. The product has no further bits, and is a normal number, too.
+            // The conversion to f32 rounds. The multiplication is exact, because the unit is a power of two and the
+            // product is a normal number.
             out.iter_mut().zip(integers).for_each(|(to, integer)| *to = integer as f32 * narrow_unit);
         } else {
             // The product is exact in f64.
@@ -121,7 +121,7 @@ pub(crate) fn restore_all(integers: ValuesView<'_>, (block, units): (usize, &[f6
     }
 }
 
-/// The sum of the coefficients of the lanes that a member owns.
+/// Returns the sum of the coefficients of the lanes that a member owns.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn sum_of_owned(member: Rank, lanes: &[i32], coefficients: &[u64]) -> u64 {
     let owned = |lane: i32| owner(lane.cast_unsigned()) == Some(member);
@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// Any bits: subnormals, infinities and NaNs of every kind among them.
+    /// Generates floats with any bits, including subnormals, infinities and NaNs.
     fn floats() -> impl Strategy<Value = Vec<f32>> {
         prop::collection::vec(any::<u32>().prop_map(f32::from_bits), 0..300)
     }

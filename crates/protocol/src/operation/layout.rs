@@ -1,4 +1,4 @@
-//! Where the slices of an operation are.
+//! The positions of the slices of an operation.
 
 use std::ops::Range;
 
@@ -11,30 +11,30 @@ pub(crate) enum SliceRole {
     Max(usize),
     /// Carries elements.
     Sum(usize),
-    /// Carries what elements need beyond their first limbs.
+    /// Carries the further limbs of elements, and the classes of elements near NaN or infinity.
     Rest(usize),
 }
 
-/// An operation's slices at consecutive positions: first the slices with the operator
-/// MAX, then the SUM slices with an equal number of elements each, then the [rest](super::rest), whose number of slices
-/// follows from the bounds.
+/// The layout of an operation: its slices at consecutive positions.
+/// The MAX slices come first, then the SUM slices with an equal number of elements each, then the [rest](super::rest).
+/// The number of rest slices follows from the bounds.
 ///
-/// Each packet needs these numbers several times, and a division takes as long as ten other instructions. So the
-/// divisions are done once, when the layout is made.
+/// Each packet needs these numbers several times, and a division takes ten times as long as other instructions. So the
+/// constructor does the divisions once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
-    /// Position of the first slice.
+    /// The position of the first slice.
     pub(crate) first: u64,
-    /// Elements in all.
+    /// The number of elements of the operation.
     len: usize,
-    /// Number of them that a slice carries.
+    /// The number of elements that a SUM slice carries.
     pub(crate) width: SliceWidth,
     blocks: usize,
     sum_slices: usize,
     max_slices: usize,
-    /// Number of SUM slices that have their bounds in one MAX slice, behind its first lane.
+    /// The number of SUM slices whose bounds fit in one MAX slice, behind its first lane.
     slices_in_max: usize,
-    /// Slices of the rest; `None` until all bounds are agreed on.
+    /// The number of rest slices; `None` until all bounds are agreed on.
     pub(crate) rest_slices: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ impl Layout {
             width,
             blocks: len.div_ceil(width.values_in_block()),
             sum_slices,
-            // Even no elements take one MAX slice: it makes the operation a barrier, and says the total weight.
+            // An operation without elements has one MAX slice, which makes it a barrier and carries the total weight.
             max_slices: sum_slices.div_ceil(slices_in_max).max(1),
             slices_in_max,
             rest_slices: None,
@@ -62,7 +62,7 @@ impl Layout {
         self.max_slices
     }
 
-    /// The number of elements that share a scale.
+    /// Returns the number of elements in a block, which share a scale.
     pub(crate) fn block(&self) -> usize {
         self.width.values_in_block()
     }
@@ -71,22 +71,23 @@ impl Layout {
         self.blocks
     }
 
-    /// One past the position of the last slice; `None` until all bounds are agreed on.
+    /// Returns the position behind the last slice; `None` until all bounds are agreed on.
     pub(crate) fn end(&self) -> Option<u64> {
         Some(self.first_rest() + self.rest_slices?)
     }
 
-    /// One past the position of the last slice that is known.
+    /// Returns the position behind the last known slice. Rest slices are known once all bounds are agreed
+    /// on.
     pub(crate) fn known_end(&self) -> u64 {
         self.first_rest() + self.rest_slices.unwrap_or(0)
     }
 
-    /// Positions of the MAX slices.
+    /// Returns the positions of the MAX slices.
     pub(crate) fn max_positions(&self) -> Range<u64> {
         self.first..self.first_sum()
     }
 
-    /// Positions of the rest, as far as they are known.
+    /// Returns the positions of the rest slices; an empty range until all bounds are agreed on.
     pub(crate) fn rest_positions(&self) -> Range<u64> {
         self.first_rest()..self.known_end()
     }
@@ -107,20 +108,20 @@ impl Layout {
         index.checked_sub(self.max_slices).map_or(SliceRole::Max(index), SliceRole::Sum)
     }
 
-    /// Which SUM slices have their bounds in MAX slice `index`.
+    /// Returns the SUM slices whose bounds MAX slice `index` carries.
     pub(crate) fn slices_bounded_in(&self, index: usize) -> Range<usize> {
         let slices = self.sum_slices;
         let first = (index * self.slices_in_max).min(slices);
         first..(first + self.slices_in_max).min(slices)
     }
 
-    /// Which blocks have their bounds in MAX slice `index`.
+    /// Returns the blocks whose bounds MAX slice `index` carries.
     pub(crate) fn blocks_bounded_in(&self, index: usize) -> Range<usize> {
         self.blocks_of(self.slices_bounded_in(index))
     }
 
-    /// Positions of the SUM slices whose bounds the MAX slice at `position` carries; none
-    /// if it is another slice.
+    /// Returns the positions of the SUM slices whose bounds the MAX slice at `position` carries.
+    /// The range is empty if the slice at `position` is not a MAX slice.
     pub(crate) fn bounded_by(&self, position: u64) -> Range<u64> {
         match self.part(position) {
             SliceRole::Max(index) => {
@@ -131,34 +132,34 @@ impl Layout {
         }
     }
 
-    /// Which MAX slice carries the bounds of SUM slice `slice`.
+    /// Returns the MAX slice that carries the bounds of SUM slice `slice`.
     pub(crate) fn bound_of(&self, slice: usize) -> usize {
         slice / self.slices_in_max
     }
 
-    /// The SUM slice that a block is in.
+    /// Returns the SUM slice that contains a block.
     pub(crate) fn slice_of(&self, block: usize) -> usize {
         block / self.width.blocks_of_values()
     }
 
-    /// The blocks in these SUM slices.
+    /// Returns the blocks in the SUM slices `slices`.
     pub(crate) fn blocks_of(&self, slices: Range<usize>) -> Range<usize> {
         let first_of = |slice: usize| (slice * self.width.blocks_of_values()).min(self.blocks);
         first_of(slices.start)..first_of(slices.end)
     }
 
-    /// The elements that SUM slice `slice` carries.
+    /// Returns the elements that SUM slice `slice` carries.
     pub(crate) fn elements(&self, slice: usize) -> Range<usize> {
         self.elements_of(slice..slice + 1)
     }
 
-    /// The elements that these SUM slices carry.
+    /// Returns the elements that the SUM slices `slices` carry.
     pub(crate) fn elements_of(&self, slices: Range<usize>) -> Range<usize> {
         let first_of = |slice: usize| (slice * self.width.values()).min(self.len);
         first_of(slices.start)..first_of(slices.end)
     }
 
-    /// The elements of a block.
+    /// Returns the elements of a block.
     pub(crate) fn elements_of_block(&self, block: usize) -> Range<usize> {
         let first_of = |block: usize| (block * self.block()).min(self.len);
         first_of(block)..first_of(block + 1)

@@ -1,4 +1,4 @@
-//! One all-reduce under way: its slices, what was agreed about them, and what is done.
+//! One all-reduce under way: its slices, the agreed bounds, and the results that have arrived.
 
 mod event;
 mod layout;
@@ -28,13 +28,14 @@ use rest::Rest;
 enum Agreement {
     /// The MAX slice has no result yet.
     Awaited,
-    /// The MAX slice has a result: the bounds of the SUM slices, and these.
+    /// The MAX slice has a result: the bounds of the SUM slices, and the sums of weights and contributors.
     Reached(Total),
-    /// The MAX slice's result is wrong permanently.
+    /// The MAX slice's result is wrong, and a repetition did not fix it.
     GivenUp,
 }
 
-/// A result that cannot be believed.
+/// The reason for which a result failed verification, and the number of contributors that it should
+/// have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mismatch {
     reason: &'static str,
@@ -42,19 +43,20 @@ pub(crate) struct Mismatch {
 }
 
 impl Tensor {
-    /// Returns the number of bytes that an all-reduce of it in slices of this width takes at most, from its
-    /// start until its result is taken away: the elements that are contributed, and all that comes with them.
+    /// Returns the maximum number of bytes that an all-reduce of this tensor takes, with slices of this
+    /// width.
+    /// This includes the contributed elements, and covers the time from its start until the caller takes the result.
     pub fn memory(&self, width: SliceWidth) -> u64 {
         let layout = Layout::new(0, self.len, width);
-        // While the vector of runs grows, there are three of each.
+        // While the vector of runs grows, its old and new buffers together have up to three entries for each run.
         let per_sum_slice = size_of::<Totals>() + 3 * size_of::<Run>();
         let per_block =
             size_of::<Bound>() + size_of::<BlockLanes>() + size_of::<Option<Scale>>() + Rest::BYTES_PER_BLOCK;
-        // An operation that its caller gives up needs one more bool per MAX slice: true if the slice is withheld.
+        // If the caller abandons the operation, each MAX slice needs one more bool: true if the slice is withheld.
         let per_max_slice = size_of::<u32>() + size_of::<Agreement>() + size_of::<bool>();
         let of = |count: usize, bytes: usize| (count as u64).saturating_mul(bytes as u64);
         let elements = Elements::memory(self.element_type, self.len);
-        // First limbs' sums that are held.
+        // Sums of first limbs, which wait for the rest.
         let held = of(self.len, size_of::<i32>());
         let slices =
             of(layout.sum_slices(), per_sum_slice).saturating_add(of(layout.max_slices(), per_max_slice));
@@ -69,7 +71,7 @@ type BlockLanes = [i32; Lanes::COUNT];
 /// The memory that an all-reduce needs until its result is complete.
 #[derive(Debug, Clone)]
 pub(crate) struct Buffers {
-    /// The bounds of what is contributed, if they were measured before.
+    /// The bounds of the contribution, if they were measured before.
     measured: Option<Vec<Bound>>,
     lanes: Vec<BlockLanes>,
     scales: Vec<Option<Scale>>,
@@ -80,11 +82,11 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// Takes the memory for an operation on this tensor, beside that of the bounds that are known;
-    /// `elements` makes that of its elements.
+    /// Allocates the memory for an operation on this tensor. `elements` makes the memory for its elements.
+    /// The bounds, if they are known, have their memory already.
     ///
     /// # Errors
-    /// [`StartError::NoMemory`]: the system does not give it.
+    /// [`StartError::NoMemory`] if an allocation fails.
     fn take(
         tensor: &Tensor,
         width: SliceWidth,
@@ -109,7 +111,7 @@ impl Buffers {
 }
 
 /// An all-reduce under way.
-/// One that has failed goes through the rest of its slices all the same, so that the members' windows stay together.
+/// A failed operation still goes through its remaining slices, so that the windows of all members stay equal.
 #[derive(Debug, Clone)]
 pub(crate) struct Operation<C> {
     pub(crate) id: OperationId,
@@ -118,43 +120,44 @@ pub(crate) struct Operation<C> {
     tensor: Tensor,
     /// The digests of the operation that tags cover.
     subject: SubjectDigests,
-    /// The contribution of this member; `()` where sums are only read.
+    /// The contribution of this member; `()` in a server, which only reads the sums.
     pub(crate) own: C,
-    /// The member that contributes here, if there is one.
+    /// This member's rank; `None` in a server.
     member: Option<Rank>,
     /// The minimum of the sum of the members' weights: the weight of this member's contribution.
     least_weight: u32,
-    /// The bounds of what is contributed here, if they were known at the start.
+    /// The bounds of this member's contribution, if they were known at the start.
     measured: Option<Vec<Bound>>,
-    /// The lanes of each block: from when its MAX slice is sent, the lanes of this member's contribution;
-    /// from the result of that slice on, the agreed lanes.
+    /// The lanes of each block.
+    /// Once the block's MAX slice is sent, they are the lanes of this member's contribution.
+    /// Once that slice has a result, they are the agreed lanes.
     lanes: Vec<BlockLanes>,
-    /// Per MAX slice: its first lane, likewise.
+    /// The first lane of each MAX slice: this member's lane, and later the agreed lane.
     not_finite: Vec<u32>,
-    /// Per block: its scale; `None` if all of its values are zeros, or nothing is agreed on.
+    /// The scale of each block; `None` if all of its values are zeros, or if its bounds are not agreed on.
     scales: Vec<Option<Scale>>,
-    /// Per MAX slice.
+    /// The agreement of each MAX slice.
     agreements: Vec<Agreement>,
     pub(crate) elements: Elements,
-    /// Per SUM slice that is done.
+    /// The totals of each SUM slice that has a result.
     totals: Vec<Totals>,
     unfinished: usize,
-    /// Number of MAX slices that have no result.
+    /// The number of MAX slices without a result.
     unsettled: usize,
     rest: Rest,
-    /// Where a contribution that is not finite was found.
+    /// The first element that is not finite, and the rank of a member that contributed it.
     found_not_finite: Option<NotFinite>,
-    /// The first element whose sum does not fit.
+    /// The first element whose sum does not fit into its type.
     overflow: Option<usize>,
-    /// Its slices cannot be verified any more.
+    /// True if the operation has failed, so that its slices cannot be verified any more.
     failed: bool,
-    /// Its caller has had an error: there is no more to tell.
+    /// True if the caller has received an error, so that it will get no further event.
     pub(crate) told: bool,
 }
 
 impl<C> Operation<C> {
-    /// An operation to which nothing is contributed here, unless
-    /// [`contributes`](Self::contributes) says so.
+    /// Creates an operation without a contribution; [`contributes`](Self::contributes) adds the
+    /// contribution.
     fn new(
         id: OperationId,
         (layout, first_seq): (Layout, Seq),
@@ -197,7 +200,8 @@ impl<C> Operation<C> {
         }
     }
 
-    /// This member contributes here, in every slice with this weight at least.
+    /// Records that `member` contributes to the operation, with a weight of at least `weight` in every
+    /// slice.
     pub(crate) fn contributes(&mut self, member: Rank, weight: u32) {
         self.member = Some(member);
         self.least_weight = weight;
@@ -208,8 +212,8 @@ impl<C> Operation<C> {
         self.least_weight = weight;
     }
 
-    /// Computes the lanes of MAX slice `index` for this rank's contribution. `weight` is not 0. None of
-    /// the blocks of these lanes may have a result or an agreement yet.
+    /// Computes the lanes of MAX slice `index` for the contribution of the member `rank`.
+    /// `weight` must not be 0, and the MAX slice must not have a result yet.
     pub(crate) fn measure(&mut self, index: usize, rank: Rank, weight: u32) {
         let (blocks, width) = (self.layout.blocks_bounded_in(index), self.layout.width);
         let mut own = Vec::new();
@@ -234,20 +238,20 @@ impl<C> Operation<C> {
         }
     }
 
-    /// Leaves out the contribution to the SUM slices whose bounds MAX slice `index` carries.
-    /// That slice has no result.
+    /// Sets the lanes of MAX slice `index` to zeros, because this member leaves out its contribution there.
+    /// The MAX slice must not have a result yet.
     pub(crate) fn leave_out(&mut self, index: usize) {
         let blocks = self.layout.blocks_bounded_in(index);
         self.lanes.get_mut(blocks).unwrap_or_default().fill(BlockLanes::default());
         self.not_finite.get_mut(index).into_iter().for_each(|lane| *lane = 0);
     }
 
-    /// Returns true if no slice is left to wait for.
+    /// Returns true if every slice has a result.
     fn is_finished(&self) -> bool {
         self.unfinished == 0
     }
 
-    /// Returns true if what the slice carries is known already.
+    /// Returns true if the content of the slice at `position` is known already.
     pub(crate) fn is_known(&self, position: u64) -> bool {
         match self.layout.part(position) {
             SliceRole::Max(_) => true,
@@ -260,18 +264,18 @@ impl<C> Operation<C> {
         self.agreements.get(self.layout.bound_of(slice)).copied().unwrap_or(Agreement::Awaited)
     }
 
-    /// The first lane of MAX slice `index`, and the lanes of the blocks that it bounds.
+    /// Returns the first lane of MAX slice `index`, and the lanes of the blocks that it bounds.
     pub(crate) fn lanes_in(&self, index: usize) -> (u32, &[BlockLanes]) {
         let first = self.not_finite.get(index).copied().unwrap_or_default();
         (first, self.lanes.get(self.layout.blocks_bounded_in(index)).unwrap_or_default())
     }
 
-    /// The first lane of the MAX slice that bounds a SUM slice.
+    /// Returns the first lane of the MAX slice that bounds a SUM slice.
     fn not_finite(&self, slice: usize) -> u32 {
         self.not_finite.get(self.layout.bound_of(slice)).copied().unwrap_or_default()
     }
 
-    /// Returns true if elements of this SUM slice may be NaN or infinite. Its bounds are agreed on.
+    /// Returns true if elements of this SUM slice may be NaN or infinite. Its bounds must be agreed on.
     pub(crate) fn may_have_not_finite(&self, slice: usize) -> bool {
         self.not_finite(slice) != 0
     }
@@ -283,7 +287,8 @@ impl<C> Operation<C> {
         Some(Agreed { lanes: lanes.as_flattened(), not_finite: self.not_finite(slice), weight })
     }
 
-    /// The lanes that the owners of a slice's bounds confirm.
+    /// Returns the agreed lanes of the SUM slice at `position`, which the owners of the bounds confirm by
+    /// their tags.
     pub(crate) fn confirmed_in(&self, position: u64) -> &[i32] {
         match self.layout.part(position) {
             SliceRole::Sum(slice) => self.agreed(slice).map(|agreed| agreed.lanes).unwrap_or_default(),
@@ -291,12 +296,13 @@ impl<C> Operation<C> {
         }
     }
 
-    /// The scale of a block; `None` if all of its values are zeros, or nothing is agreed on.
+    /// Returns the scale of a block; `None` if all of its values are zeros, or if its bounds are not agreed
+    /// on.
     fn scale(&self, block: usize) -> Option<Scale> {
         self.scales.get(block).copied().flatten()
     }
 
-    /// The scales of a SUM slice's blocks.
+    /// Returns the scales of the blocks of a SUM slice.
     pub(crate) fn scales(&self, slice: usize) -> &[Option<Scale>] {
         self.scales.get(self.layout.blocks_of(slice..slice + 1)).unwrap_or_default()
     }
@@ -309,7 +315,7 @@ impl<C> Operation<C> {
         }
     }
 
-    /// Returns the identity of the slice at `position` as the tags of these members encode it.
+    /// Returns the identity of the slice at `position`, which the tags of `members` cover.
     pub(crate) fn meaning(&self, position: u64, members: &Membership) -> Meaning {
         let agreed = match self.layout.part(position) {
             SliceRole::Max(_) | SliceRole::Rest(_) => None,
@@ -327,10 +333,11 @@ impl<C> Operation<C> {
         self.first_seq.plus((position - self.layout.first) as u32)
     }
 
-    /// Takes in a verified result.
+    /// Accepts a verified result.
     ///
     /// # Errors
-    /// What the members' weights make of the whole operation, once.
+    /// [`CollectiveError::Weight`] if the sum of the members' weights is too large, and the caller has received no
+    /// error.
     pub(crate) fn accept(
         &mut self,
         position: u64,
@@ -360,8 +367,8 @@ impl<C> Operation<C> {
         }
     }
 
-    /// Takes over the bounds of a MAX result, whatever they make of the operation: the members continue
-    /// alike.
+    /// Stores the bounds of a MAX result.
+    /// All members do this even if the operation fails, so that they continue alike.
     fn agree(&mut self, index: usize, totals: Totals, values: ValuesView<'_>) -> Result<(), CollectiveError> {
         let Totals { weight, contributors, .. } = totals;
         let blocks = self.layout.blocks_bounded_in(index);
@@ -394,8 +401,7 @@ impl<C> Operation<C> {
         Ok(())
     }
 
-    /// Notes what became of MAX slice `index`; with the last one, it is known how many
-    /// slices the operation has.
+    /// Records the agreement of MAX slice `index`. After the last one, the number of rest slices follows.
     fn settle(&mut self, index: usize, agreement: Agreement) {
         if let Some(to) = self.agreements.get_mut(index) {
             *to = agreement;
@@ -411,7 +417,8 @@ impl<C> Operation<C> {
         !std::mem::replace(&mut self.told, true)
     }
 
-    /// Gives up the operation for its caller. Returns the error, unless the caller has received one before.
+    /// Abandons the operation on behalf of the caller.
+    /// Returns the error, unless the caller has received one before.
     pub(crate) fn abandon(&mut self, first: u64, sent: u32) -> Option<CollectiveError> {
         let slices = (self.layout.known_end() - self.layout.first) as usize;
         let first = self.seq(first);
@@ -419,8 +426,8 @@ impl<C> Operation<C> {
         self.tell().then(|| CollectiveError::Abandoned { tensor: self.tensor.name.clone(), missing })
     }
 
-    /// Returns true if the caller has given up the operation, and no member has made it fail.
-    /// This is true of every operation that the caller gave up before all members had started it.
+    /// Returns true if the caller has abandoned the operation, and the operation has not failed.
+    /// This includes every operation that the caller abandoned before all members had started it.
     pub(super) fn is_given_up(&self) -> bool {
         self.told && !self.failed
     }
@@ -448,7 +455,7 @@ impl<C> Operation<C> {
         })
     }
 
-    /// Returns the outcome of a finished operation; `None` if its caller has had an error.
+    /// Returns the outcome of a finished operation; `None` if the caller has received an error before.
     fn into_outcome(self) -> Option<Result<Reduced, CollectiveError>> {
         let Some(&Agreement::Reached(Total { weight, contributors })) = self.agreements.first() else {
             return None;

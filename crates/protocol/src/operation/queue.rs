@@ -1,4 +1,4 @@
-//! The operations of one job, one after the other.
+//! The sequence of the operations of one job.
 
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
@@ -11,30 +11,30 @@ use crate::error::StartError;
 use crate::numbers::{Bounds, Elements, GradientData};
 use crate::tags::Membership;
 
-/// Operations under way, oldest first: they follow one another without gaps from the
-/// job's first slice on.
+/// The operations under way, oldest first.
+/// They follow one another without gaps from the first slice of the job.
 #[derive(Debug, Clone)]
 pub(crate) struct Operations<C> {
-    /// The slice at position 0. Positions count from there: unlike a [`Seq`] they never wrap.
+    /// The slice at position 0. Positions count slices from there. Unlike a [`Seq`], they never wrap.
     start: Seq,
     width: SliceWidth,
     under_way: VecDeque<Operation<C>>,
     begun: u64,
-    /// Where the next operation will begin if none is under way.
+    /// The position at which the next operation will begin if none is under way.
     next: u64,
 }
 
 impl<C> Operations<C> {
-    /// `begun` operations were begun before the slice `start`.
+    /// Creates an empty sequence. The job has begun `begun` operations before the slice `start`.
     pub(crate) fn new(start: Seq, begun: u64, width: SliceWidth) -> Self {
         Self { start, width, under_way: VecDeque::new(), begun, next: 0 }
     }
 
-    /// As much room as an operation takes to which `data` is contributed, which is this tensor's, beside
-    /// it. `bounds` are the data's bounds, if they are known.
+    /// Allocates the memory for an operation on `tensor`, to which this member contributes `data`.
+    /// `bounds` are the bounds of the data, if they are known.
     ///
     /// # Errors
-    /// [`StartError::NoMemory`]: the system does not give it.
+    /// [`StartError::NoMemory`] if an allocation fails.
     pub(crate) fn buffers_for(
         &self,
         tensor: &Tensor,
@@ -45,16 +45,16 @@ impl<C> Operations<C> {
         Buffers::take(tensor, self.width, bounds, || Ok(Elements::contributed(data)))
     }
 
-    /// As much room as an operation on this tensor takes whose sums are only read.
+    /// Allocates the memory for an operation on `tensor` whose sums are only read.
     ///
     /// # Errors
-    /// As [`buffers_for`](Self::buffers_for).
+    /// [`StartError::NoMemory`] if an allocation fails.
     pub(crate) fn buffers_to_read(&self, tensor: &Tensor) -> Result<Buffers, StartError> {
         Buffers::take(tensor, self.width, None, || Elements::awaited(tensor.element_type, tensor.len))
     }
 
-    /// Puts an operation of these members, which there is room for, behind the others. The last of these
-    /// [has its end](Self::next_position).
+    /// Appends an operation of `members`, with its memory, to the sequence.
+    /// The [end](Self::next_position) of the operation before it must be known.
     pub(crate) fn begin(
         &mut self,
         members: &Membership,
@@ -74,21 +74,21 @@ impl<C> Operations<C> {
         self.begun
     }
 
-    /// The operation of this number, while it is under way.
+    /// Returns the operation with the number `id`, if it is under way.
     pub(crate) fn get(&mut self, id: OperationId) -> Option<&mut Operation<C>> {
         let first = self.under_way.front()?.id;
         self.under_way.get_mut(usize::try_from(id.0.checked_sub(first.0)?).ok()?)
     }
 
-    /// The operation that the slice at `position` belongs to.
+    /// Returns the operation that contains the slice at `position`.
     pub(crate) fn at(&mut self, position: u64) -> Option<&mut Operation<C>> {
         let after = self.under_way.partition_point(|operation| operation.layout.first <= position);
         let operation = self.under_way.get_mut(after.checked_sub(1)?)?;
         (position < operation.layout.known_end()).then_some(operation)
     }
 
-    /// Takes out the oldest operations whose slices are all done, up to the first
-    /// that has an end to report.
+    /// Removes the oldest operations whose slices all have results, up to the first one with an outcome to
+    /// report.
     pub(crate) fn pop_ended(&mut self) -> Option<OperationEvent> {
         while let Some(operation) = self.under_way.pop_front_if(|operation| operation.is_finished()) {
             let id = operation.id;
@@ -116,18 +116,20 @@ impl<C> Operations<C> {
         self.under_way.is_empty()
     }
 
-    /// Where the next operation will begin; `None` until the bounds of the last one are agreed on.
+    /// Returns the position of the next operation; `None` until the bounds of the last operation are agreed
+    /// on.
     pub(crate) fn next_position(&self) -> Option<u64> {
         self.under_way.back().map_or(Some(self.next), |last| last.layout.end())
     }
 
-    /// Where the next operation will begin, or a position before it until the bounds of the
-    /// last one are agreed on.
+    /// Returns the position of the next operation.
+    /// Until the bounds of the last operation are agreed on, the position of its first rest slice.
     pub(crate) fn known_next(&self) -> u64 {
         self.under_way.back().map_or(self.next, |last| last.layout.known_end())
     }
 
-    /// The first slice of the next operation, once all of those that were begun are done.
+    /// Returns the first slice of the next operation.
+    /// It is final once all operations that have begun are done.
     pub(crate) fn next_seq(&self) -> Seq {
         self.seq(self.known_next())
     }
@@ -136,13 +138,13 @@ impl<C> Operations<C> {
         self.start.plus(position as u32)
     }
 
-    /// The position of a slice that is at most 2^31 away from what is under way.
+    /// Returns the position of a slice that is at most 2^31 slices away from the operations under way.
     pub(crate) fn position(&self, seq: Seq) -> u64 {
         let base = self.under_way.front().map_or(self.next, |operation| operation.layout.first);
         base.saturating_add_signed(seq.distance(self.seq(base)).into())
     }
 
-    /// Feeds `into` with what the operations' future depends on.
+    /// Hashes the state that determines the future of the operations.
     pub(crate) fn hash_state(&self, into: &mut impl Hasher) {
         (self.begun, self.next, self.under_way.len()).hash(into);
         self.under_way.iter().for_each(|operation| operation.hash_state(into));

@@ -1,10 +1,10 @@
-//! The rest of some blocks: data beyond one integer for each element.
-//! It consists of the further limbs of their values, and of the marks of values that are NaN or infinite.
+//! The rest of some blocks: the data that does not fit in one integer for each element.
+//! It consists of the further limbs of the values, and of the marks of values that are NaN or infinite.
 //!
-//! The rest travels in slices behind the operation's other slices. Their lanes follow block by block: first the
-//! elements' [classes](Class), if a member has NaN or infinity near the block, then the elements' further limbs, as
-//! [`pack`](Scale::pack) puts them into integers. The operation *holds* such a block's sums until all of them have
-//! come, since it still needs the contribution in their place.
+//! The rest travels in slices behind the operation's other slices. Their lanes follow block by block. For each block,
+//! the elements' [classes](Class) come first, if a member has NaN or infinity near the block. Then come the elements'
+//! further limbs, which [`pack`](Scale::pack) puts into integers. The operation *holds* the sums of such a block until
+//! all of them have arrived, because the contribution still needs the memory in which the sums will be stored.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,14 +16,14 @@ use crate::numbers::bound::owner;
 use crate::numbers::fixed_point::Scale;
 use crate::numbers::{Class, DoesNotFit, NotFinite};
 
-/// The blocks that have a rest, and the sums of these blocks that have come.
+/// The blocks that have a rest, and the sums of these blocks that have arrived.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rest {
-    /// In order, once all bounds are agreed on.
+    /// The blocks that have a rest; in order once all bounds are agreed on.
     blocks: Vec<RestBlock>,
-    /// The further limbs that have arrived, by block.
+    /// The sums that have arrived, by block.
     held: BTreeMap<usize, Held>,
-    /// The fewest members that any slice of the rest has come from.
+    /// The minimum number of contributors of all rest slices that have arrived; `None` before the first.
     least_contributors: Option<u32>,
 }
 
@@ -36,21 +36,21 @@ struct RestBlock {
     lanes: usize,
 }
 
-/// Sums of one block.
+/// The sums of one block that have arrived.
 #[derive(Debug, Clone, Default, Hash)]
 struct Held {
-    /// The first limbs' sums, then the rest in the order of its lanes.
+    /// The sums of the first limbs, then the sums of the rest, in the order of its lanes.
     sums: Vec<i32>,
-    /// The number of sums that have come.
+    /// The number of sums that have arrived.
     arrived: usize,
 }
 
 impl Rest {
-    /// Bytes that the rest takes at most for each block, beside the sums: vectors and maps
-    /// grow by halves or double.
+    /// The maximum number of bytes that the rest takes for each block, in addition to the sums.
+    /// The factor 3 covers vectors and maps that grow.
     pub(super) const BYTES_PER_BLOCK: usize = 3 * size_of::<RestBlock>() + 3 * size_of::<(usize, Held)>();
 
-    /// The blocks that have a part of these lanes.
+    /// Returns the blocks that have some of these lanes.
     fn in_lanes(&self, lanes: &Range<usize>) -> impl Iterator<Item = RestBlock> + use<> {
         let first = self.blocks.partition_point(|rest| rest.first + rest.lanes <= lanes.start);
         let after = self.blocks.partition_point(|rest| rest.first < lanes.end);
@@ -65,7 +65,7 @@ impl Rest {
 }
 
 impl<C> Operation<C> {
-    /// Notes which of these blocks have a rest. Their bounds are agreed on.
+    /// Records the blocks of `blocks` that have a rest. Their bounds must be agreed on.
     pub(super) fn expect_rest(&mut self, blocks: Range<usize>) {
         for block in blocks {
             let lanes = self.rest_lanes(block);
@@ -75,7 +75,7 @@ impl<C> Operation<C> {
         }
     }
 
-    /// Puts the blocks that have a rest in order, once all bounds are agreed on.
+    /// Assigns lanes to the blocks that have a rest, in order of the blocks. All bounds must be agreed on.
     pub(super) fn lay_out_rest(&mut self) {
         self.rest.blocks.sort_unstable_by_key(|rest| rest.block);
         let mut lanes = 0;
@@ -93,21 +93,21 @@ impl<C> Operation<C> {
         self.may_have_not_finite(self.layout.slice_of(block))
     }
 
-    /// The number of lanes that a block has in the rest. Its bounds are agreed on.
+    /// Returns the number of lanes that a block has in the rest. Its bounds must be agreed on.
     fn rest_lanes(&self, block: usize) -> usize {
         let len = self.layout.elements_of_block(block).len();
         let classes = if self.has_classes(block) { len } else { 0 };
         classes + self.scale(block).map_or(0, |scale| scale.further_lanes(len))
     }
 
-    /// The lanes of slice `index` of the rest.
+    /// Returns the lanes of slice `index` of the rest.
     fn lanes_of(&self, index: usize) -> Range<usize> {
         let width = self.layout.width.values();
         index * width..(index + 1) * width
     }
 
-    /// Writes what is contributed here to slice `index` of the rest; `weight` gives the weight of the
-    /// blocks whose bounds one MAX slice carries.
+    /// Writes this member's contribution to slice `index` of the rest.
+    /// `weight` returns the weight of the blocks whose bounds a given MAX slice carries.
     pub(crate) fn write_rest(&self, index: usize, weight: impl Fn(usize) -> u32, out: &mut [i32]) {
         out.fill(0);
         let lanes = self.lanes_of(index);
@@ -141,7 +141,7 @@ impl<C> Operation<C> {
         }
     }
 
-    /// Takes in the sums of a SUM slice.
+    /// Accepts the sums of a SUM slice.
     pub(super) fn accept_sums(&mut self, slice: usize, values: ValuesView<'_>) {
         let (block_len, blocks) = (self.layout.block(), self.layout.blocks_of(slice..slice + 1));
         let is_split = |scale: &Option<Scale>| scale.is_some_and(|scale| scale.limbs() > 1);
@@ -156,7 +156,7 @@ impl<C> Operation<C> {
         }
     }
 
-    /// Takes in slice `index` of the rest, the sum of this number of contributors.
+    /// Accepts slice `index` of the rest, which is the sum of `contributors` members.
     pub(super) fn accept_rest(&mut self, index: usize, contributors: u32, values: ValuesView<'_>) {
         let least = self.rest.least_contributors.unwrap_or(contributors);
         self.rest.least_contributors = Some(least.min(contributors));
@@ -171,7 +171,7 @@ impl<C> Operation<C> {
     }
 
     /// Holds sums of a block, from sum number `first` on.
-    /// Puts all into their place once the last sum has come.
+    /// Once the last sum of the block has arrived, computes the elements.
     fn hold(&mut self, block: usize, first: usize, values: impl ExactSizeIterator<Item = i32>) {
         let len = self.layout.elements_of_block(block).len();
         let needed = len + self.rest_lanes(block);
@@ -190,7 +190,7 @@ impl<C> Operation<C> {
         self.finish_block(block, &sums);
     }
 
-    /// Puts the sums of a block into their place.
+    /// Computes the elements of a block from all of its sums.
     fn finish_block(&mut self, block: usize, sums: &[i32]) {
         let (elements, scale, has_classes) =
             (self.layout.elements_of_block(block), self.scale(block), self.has_classes(block));
@@ -214,8 +214,9 @@ impl<C> Operation<C> {
         }
     }
 
-    /// The number of members whose values are in the sums of a SUM slice with all of their limbs, or a
-    /// lower bound of it; `contributors` is the number whose first limbs are.
+    /// Returns the number of members whose values are in a SUM slice with all of their limbs, or a lower
+    /// bound of it.
+    /// `contributors` is the number of members whose first limbs are in the slice.
     pub(super) fn complete(&self, slice: usize, contributors: u32) -> u32 {
         let blocks = &self.rest.blocks;
         let next = blocks.partition_point(|rest| self.layout.slice_of(rest.block) < slice);

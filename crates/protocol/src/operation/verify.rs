@@ -1,4 +1,4 @@
-//! Checks on a result before it is believed.
+//! The checks of a result before the worker accepts it.
 
 use tributary_wire::{Operator, Totals, ValuesView};
 
@@ -8,10 +8,10 @@ use crate::numbers::fixed_point::Total;
 use crate::tags::{Membership, PadSum};
 
 impl<C> Operation<C> {
-    /// Checks a result that these members have summed; `pads` are known if this member has sent the slice.
+    /// Checks a result that is a sum of `members`. `pads` is `Some` if this member has sent the slice.
     ///
     /// # Errors
-    /// The result must not be believed.
+    /// [`Mismatch`] if the result fails a check, so that the caller must not accept it.
     pub(crate) fn verify(
         &self,
         position: u64,
@@ -23,7 +23,7 @@ impl<C> Operation<C> {
             return Ok(());
         }
         if let SliceRole::Sum(slice) = self.layout.part(position) {
-            // The sums will take their place.
+            // The sums will be written to these elements.
             self.elements.prefetch(self.layout.elements(slice));
         }
         let pads = pads
@@ -48,7 +48,8 @@ impl<C> Operation<C> {
         Err(Mismatch { reason, contributors: members.count() })
     }
 
-    /// The total weight was agreed on with the bounds; later slices have less only if a member left.
+    /// Checks the total weight.
+    /// The members agree on it with the bounds; it is smaller in a later slice only if a member left.
     fn totals_fit(&self, position: u64, totals: Totals) -> bool {
         match self.layout.part(position) {
             SliceRole::Max(_) => totals.weight >= self.least_weight,
@@ -62,11 +63,11 @@ impl<C> Operation<C> {
         }
     }
 
-    /// The largest of all lanes is at least ours, and one that its owner can have sent.
+    /// Checks that each largest lane is at least this member's lane, and that its owner can have sent it.
     fn bounds_fit(&self, position: u64, values: ValuesView<'_>, members: &Membership) -> bool {
         let SliceRole::Max(index) = self.layout.part(position) else { return true };
         let Some((largest, bounds)) = values.split_first() else { return false };
-        // Without branches: what holds for one lane says little about the next.
+        // The check has no branches, because they would be hard to predict: the lanes are independent.
         let fits = |ours: i32, largest: i32| {
             let owner = owner(largest.cast_unsigned());
             let is_others = (owner != self.member) & owner.is_some_and(|owner| members.contains(owner));

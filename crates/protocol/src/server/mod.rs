@@ -21,66 +21,70 @@ use crate::vouch::Vouchers;
 use reader::Reader;
 use slot::{Answer, Answers, Contribution, Slot, index_of};
 
-/// The round trip while none has been measured.
+/// The assumed round trip before the first measurement.
 const INITIAL_ROUND_TRIP: Duration = Duration::from_millis(1);
-/// An answer counts as on its way for twice the shortest round trip, but not longer than this: where
-/// the window is wide, even the shortest measurement holds a worker's wait for its turn to send.
+/// The maximum time for which the server assumes that an answer is still on its way.
+/// The server normally assumes twice the shortest round trip. If the window is wide, even the shortest measurement
+/// contains a worker's wait for its turn to send, so the assumption needs a limit.
 const LONGEST_WAY: Duration = Duration::from_millis(5);
 
 /// The receivers of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Recipient {
-    /// Every member, by multicast.
+    /// Every member. The network multicasts the result.
     All,
-    /// One member, by its own stack of hops.
+    /// One member. The result travels along the hop stack for this member.
     Rank(Rank),
 }
 
-/// A RESULT to be sent: the caller puts hop stack and addresses around it.
+/// A RESULT that the caller must send. The caller adds the addresses and the hop stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResultOut<'a> {
     /// The receivers of the packet.
     pub to: Recipient,
-    /// Its header.
+    /// The header of the packet.
     pub header: Header,
-    /// Its values.
+    /// The values of the packet.
     pub values: &'a [i32],
 }
 
-/// Counters of a server since it was made.
+/// Counters of a server since its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ServerStats {
-    /// GRADIENT packets that came, whatever became of them.
+    /// GRADIENT packets that arrived, including rejected packets.
     pub received: u64,
     /// Contributions that were aggregated.
     pub contributions: u64,
     /// Slices that are complete.
     pub completed: u64,
-    /// Packets of a child that an unfinished slice has already.
+    /// Packets of a child whose contribution an unfinished slice already contains.
     pub duplicates: u64,
-    /// Probes for a slice that is not finished.
+    /// PROBE packets for slices that are not finished.
     pub early_probes: u64,
-    /// Packets for a slice so old that no member can want it any more.
+    /// Packets for slices so old that no member can need their results.
     pub stale: u64,
-    /// Packets of another job or generation, from a child that does not exist, or with a fan-in, a
-    /// sequence number or a width that cannot be.
+    /// Packets of another job or generation or from an unknown child, and packets with a wrong fan-in,
+    /// sequence number or width.
     pub rejected: u64,
     /// Results sent for the first time, to all members.
     pub results: u64,
     /// Results sent again, to one member.
     pub answers: u64,
-    /// Results sent again, to all members, because several asked.
+    /// Results sent again to all members, because several members requested them.
     pub answers_to_all: u64,
-    /// Packets put off, because the server does not know yet what it will read.
+    /// Packets dropped because the server does not know yet to which operation their slices will belong.
+    /// Workers send them again.
     pub put_off: u64,
-    /// Questions left unanswered because an answer was on its way already.
+    /// Retransmit requests that the server did not answer, because an answer was already on its way.
     pub suppressed: u64,
-    /// The shortest time from a result to the first slice that it let a worker send, once one was measured.
+    /// The shortest measured time from a result to the first packet of the next slice in its slot; `None`
+    /// before a measurement.
     pub round_trip: Option<Duration>,
 }
 
-/// The root of a job's tree: finishes the sums, keeps results as long as a member can request them, and
-/// answers. It needs no timers, because members that wait send retransmit requests.
+/// The root of a job's tree. It finishes the sums, keeps each result until no member can request it,
+/// and sends it again.
+/// The server needs no timers, because members that wait for a result send retransmit requests.
 ///
 /// A server that [reads the sums](ServerConfig::reads) receives each operation through [`expect`](Self::expect), and
 /// reports its end through [`poll_event`](Self::poll_event).
@@ -100,17 +104,17 @@ pub struct Server {
     slots: Box<[Slot]>,
     /// The packets to send: the slice and its receivers.
     queue: VecDeque<(Seq, Recipient)>,
-    /// When each member sent something again the last time.
+    /// The time of each member's last retransmit request.
     asked: BTreeMap<Rank, Time>,
     round_trip: Option<Duration>,
     stats: ServerStats,
 }
 
 impl Server {
-    /// A server that has received nothing yet.
+    /// Creates the server of a new job.
     ///
     /// # Errors
-    /// [`ConfigError`] when the window, the members or the fan-in make no sense.
+    /// [`ConfigError`] if the window, the members or the fan-in are invalid.
     pub fn new(config: ServerConfig) -> Result<Self, ConfigError> {
         check_window(config.window)?;
         let (start, mask) = (config.start, config.window - 1);
@@ -120,14 +124,16 @@ impl Server {
         Self::with(config, slots)
     }
 
-    /// A server that goes on where another one stopped, with the members' work as [`merge`](crate::merge)
-    /// puts it together: `dues` are the slices to be summed next, one for each slot in slot order; `finished` are
-    /// slices before those that members behind the others will request, as others have got them. Nothing before what is
-    /// due is ever summed again.
+    /// Creates a server that continues the work of a failed server, from the members'
+    /// [merged](crate::merge) reports.
+    /// `dues` are the next slices to sum, one for each slot in slot order. `finished` are the results of earlier slices
+    /// that some members still need, as other members received them. The server never sums a slice before the due
+    /// slices again.
     ///
     /// # Errors
-    /// As [`new`](Self::new); also when `dues` and `finished` do not fit the window and one another, and when
-    /// the server is to read: it would miss an operation's earlier slices.
+    /// [`ConfigError`], as for [`new`](Self::new). Also if `dues` and `finished` do not fit the window or each other,
+    /// and if the configuration asks the server to read the sums, because it would miss the earlier slices of an
+    /// operation.
     pub fn take_over(
         config: ServerConfig,
         dues: &[Seq],
@@ -185,8 +191,8 @@ impl Server {
         })
     }
 
-    /// Takes in a GRADIENT: `hop` is the stack's last entry, which is the server's own; `values` is `None`
-    /// in a PROBE. Whatever does not fit the job changes nothing but a counter.
+    /// Processes a GRADIENT. `hop` is the last entry of its hop stack, which is the entry of this server.
+    /// `values` is `None` for a PROBE. A packet that does not fit the job only increments a counter.
     pub fn handle_gradient(&mut self, now: Time, header: &Header, hop: &Hop, values: Option<ValuesView<'_>>) {
         self.stats.received += 1;
         if header.kind != Kind::Gradient || header.job != self.job {
@@ -198,7 +204,7 @@ impl Server {
         }
         let (window, fan_in) = (self.window, self.fan_in);
         let Some(slot) = slot_of(&mut self.slots, header.seq) else { return };
-        // A multiple of the window, since both are in the same slot.
+        // The distance is a multiple of the window, because both slices belong to this slot.
         let ahead = header.seq.distance(slot.due);
         if ahead < 0 {
             if header.seq.plus(window) == slot.due {
@@ -210,7 +216,7 @@ impl Server {
         }
         let exists = usize::from(hop.child) < MAX_CHILDREN && hop.fan_in == fan_in;
         let fits = values.is_none_or(|values| values.len() == self.width.values());
-        // A worker is ahead of the server only if it broke rule 1.
+        // A worker that keeps rule 1 (the strict window) is never ahead of the server.
         if ahead > 0 || !exists || !fits {
             self.stats.rejected += 1;
             return;
@@ -244,13 +250,13 @@ impl Server {
         }
     }
 
-    /// The next packet to send now, if any.
+    /// Returns the next packet to send now, if there is one.
     pub fn poll_transmit(&mut self) -> Option<ResultOut<'_>> {
         loop {
             let (seq, to) = self.queue.pop_front()?;
             let index = index_of(&self.slots, seq);
             let current = self.slots.get(index)?;
-            // By the time that the next slice of the slot is finished, everyone has this one.
+            // If the next slice of the slot is finished, all members have the result of this slice.
             if seq.plus(self.window) != current.due || current.finished.is_none() {
                 continue;
             }
@@ -273,13 +279,14 @@ impl Server {
         }
     }
 
-    /// Announces the members' next operation to a server that reads.
-    /// The operations follow one another from the job's first slice on. The caller should announce an operation before
-    /// the members start it: until then the server rejects every slice more than a window ahead of the announced
-    /// operations, and the workers send these slices again.
+    /// Announces the next operation of the members to a server that reads the sums.
+    /// Operations follow one another without gaps from the first slice of the job. The caller should announce an
+    /// operation before the members start it. Until then the server drops slices that are more than a window ahead of
+    /// the announced operations, and the workers must send these slices again.
     ///
     /// # Errors
-    /// [`StartError::ReadsNothing`], [`StartError::NoMemory`].
+    /// [`StartError::ReadsNothing`] if the server does not read the sums; [`StartError::NoMemory`] if the allocation of
+    /// memory fails.
     pub fn expect(&mut self, tensor: Tensor) -> Result<OperationId, StartError> {
         match &mut self.reader {
             Some(reader) => reader.expect(tensor, &self.slots),
@@ -287,18 +294,20 @@ impl Server {
         }
     }
 
-    /// The next operation that was read, if any, or that cannot be: its sum is wrong for all members.
+    /// Returns the outcome of the next operation that has ended, if there is one.
+    /// An operation fails if its sum is wrong for all members.
     pub fn poll_event(&mut self) -> Option<OperationEvent> {
         self.reader.as_mut()?.poll_event()
     }
 
-    /// Changes to a new generation of the job. The server continues to serve finished slices, under the new
-    /// job id; unfinished slices start afresh. `members` may have lost some; they may have gained some only while the
-    /// others are [frozen](crate::Worker::freeze) between operations, when no slice is begun.
+    /// Changes to a new generation of the job.
+    /// The server continues to serve finished slices, under the new job id, and restarts unfinished slices. Members may
+    /// leave at any time. Members may join only if the other members are [frozen](crate::Worker::freeze) between
+    /// operations, so that no slice has begun.
     ///
     /// # Errors
     /// [`ConfigError`] if the members or the fan-in are invalid, if a member would join inside an operation, or if
-    /// `job` is not a new job id; the old generation then stays.
+    /// `job` is not a new job id. The old generation then stays.
     pub fn change_generation(&mut self, job: JobId, members: &[Rank], fan_in: u8) -> Result<(), ConfigError> {
         if job == self.job {
             return Err(ConfigError::SameJob(job));
@@ -316,14 +325,14 @@ impl Server {
         self.fan_in = fan_in;
         self.job = job;
         self.slots.iter_mut().for_each(|slot| slot.restart(job));
-        // The new tree's ways are others.
+        // The paths of the new tree differ, so old measurements do not apply.
         self.round_trip = None;
         self.asked.clear();
         Ok(())
     }
 
-    /// Members of which something has come within this `time` that they had sent before: they wait for a
-    /// result, and their whole way to the server works.
+    /// Returns the members that sent a retransmit request within the last `time`.
+    /// They wait for a result, and their packets get to the server.
     pub fn asking(&self, now: Time, time: Duration) -> impl Iterator<Item = Rank> {
         self.asked.iter().filter(move |(_, asked)| now - **asked <= time).map(|(rank, _)| *rank)
     }
@@ -346,7 +355,7 @@ impl Server {
         }
     }
 
-    /// Answers a worker that has sent a finished slice again.
+    /// Answers the retransmit request of a worker for a finished slice.
     fn answer(&mut self, now: Time, header: &Header) {
         let on_its_way = self.round_trip.unwrap_or(INITIAL_ROUND_TRIP).saturating_mul(2).min(LONGEST_WAY);
         let multicast = self.downlink == Downlink::Multicast;

@@ -1,4 +1,4 @@
-//! The sums, as the server reads them.
+//! The part of a server that reads the sums.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,19 +12,20 @@ use crate::numbers::Tensor;
 use crate::operation::{Buffers, OperationEvent, OperationId, Operations};
 use crate::tags::Membership;
 
-/// Puts together the operations whose slices a server finishes.
-/// Each slice is verified as a member does it.
+/// Assembles the operations from the slices that the server finishes.
+/// It verifies each slice like a member does.
 #[derive(Debug, Clone)]
 pub(super) struct Reader {
     membership: Arc<Membership>,
     operations: Operations<()>,
-    /// Operations that may not begin yet.
+    /// The announced operations that have not begun, because the end of the operation before them is not
+    /// known.
     waiting: VecDeque<(Tensor, Buffers)>,
     window: u32,
     events: VecDeque<OperationEvent>,
-    /// A buffer for a slice as it is sent to the members.
+    /// A buffer for the values of a slice in network byte order.
     bytes: Box<[u8]>,
-    /// In a confidential job: the masks, and a buffer for a slice without them.
+    /// The masks of a confidential job, and a buffer for a slice without masks; `None` in other jobs.
     masks: Option<(Masks, Box<[u8]>)>,
 }
 
@@ -47,7 +48,7 @@ impl Reader {
         }
     }
 
-    /// The present members.
+    /// Returns the present members.
     pub(super) fn membership(&self) -> Arc<Membership> {
         self.membership.clone()
     }
@@ -56,11 +57,12 @@ impl Reader {
         self.membership = Arc::new(self.membership.next(job, members));
     }
 
-    /// Takes note of the next operation, and reads what is finished of it: that is in its slot still, since
-    /// [`is_too_early`](Self::is_too_early) has kept the slot's next slice waiting.
+    /// Records the next operation, and reads its finished slices.
+    /// These slices are still in their slots, because [`is_too_early`](Self::is_too_early) has kept the next slices of
+    /// the slots out.
     ///
     /// # Errors
-    /// [`StartError::NoMemory`]
+    /// [`StartError::NoMemory`] if the allocation of memory fails.
     pub(super) fn expect(&mut self, tensor: Tensor, slots: &[Slot]) -> Result<OperationId, StartError> {
         let buffers = self.operations.buffers_to_read(&tensor)?;
         let id = OperationId(self.operations.begun() + self.waiting.len() as u64);
@@ -69,14 +71,15 @@ impl Reader {
         Ok(id)
     }
 
-    /// Begins the operations that wait, each once the bounds of the one before it are agreed on.
+    /// Begins waiting operations, each once the members have agreed on the bounds of the operation before
+    /// it.
     fn begin_waiting(&mut self, slots: &[Slot]) {
         while let Some(first) = self.operations.next_position()
             && let Some((tensor, buffers)) = self.waiting.pop_front()
         {
             self.operations.begin(&self.membership, tensor, (), buffers);
             let mut position = first;
-            // The operation's end may become known meanwhile.
+            // Reading a slice can reveal the number of rest slices, so the end must be computed in each iteration.
             while position < self.operations.known_next().min(first + u64::from(self.window)) {
                 let seq = self.operations.seq(position);
                 let slot = slots.get(index_of(slots, seq));
@@ -88,15 +91,16 @@ impl Reader {
         }
     }
 
-    /// Returns true if finishing this slice would overwrite a slice of an operation that is not known yet.
+    /// Returns true if a slice must wait, because its result would overwrite a slice of an operation that
+    /// is not announced.
     pub(super) fn is_too_early(&self, seq: Seq) -> bool {
         self.operations.position(seq) >= self.operations.known_next() + u64::from(self.window)
     }
 
-    /// Reads a slice that is finished; one of an operation that is not known is left where it is.
+    /// Reads a finished slice. A slice of an operation that was not announced stays in its slot.
     pub(super) fn read(&mut self, seq: Seq, sum: &Sum) {
         self.read_one(seq, sum);
-        // No slice of these is finished: members begin them later.
+        // No slice of the waiting operations is finished, because members begin them later.
         self.begin_waiting(&[]);
     }
 

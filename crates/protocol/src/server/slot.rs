@@ -1,4 +1,4 @@
-//! One slot of the server: the slice that is being aggregated, and the finished one before it.
+//! One slot of the server: the slice that is being aggregated, and the finished slice before it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,14 @@ use crate::tags::Membership;
 use crate::takeover::FinishedSlice;
 use crate::time::Time;
 
-/// MAX compares unsigned 31-bit numbers: switches mask the sign bit.
+/// The bits that MAX compares. Like the switches, it ignores the sign bit and compares unsigned 31-bit
+/// numbers.
 const MAX_MASK: i32 = i32::MAX;
 
-/// One slice that is, or was, aggregated.
+/// The sum of one slice, unfinished or finished.
 #[derive(Debug, Clone)]
 pub(super) struct Sum {
-    /// The generation that sums it.
+    /// The data-plane id of the generation that sums the slice.
     pub(super) job: JobId,
     pub(super) operator: Operator,
     pub(super) totals: Totals,
@@ -36,7 +37,7 @@ impl Sum {
         }
     }
 
-    /// An empty one of the same width.
+    /// Returns an empty sum of equal width.
     fn another(&self) -> Self {
         Self::empty(self.job, self.values.len())
     }
@@ -47,8 +48,9 @@ impl Sum {
         read(values, &mut self.values);
     }
 
-    /// Adds a contribution. One with another operator than the first's is added like the first: the sum is
-    /// wrong then, and the tag says so, where a refusal would only make everyone wait.
+    /// Adds a contribution.
+    /// The operator of the first contribution applies to all. If a later contribution has another operator, the sum is
+    /// wrong and its tag reveals the error. A rejection would make all members wait.
     fn add(&mut self, header: &Header, values: ValuesView<'_>) {
         self.totals.add(header.totals);
         let pairs = self.values.iter_mut().zip(values.iter());
@@ -62,25 +64,25 @@ impl Sum {
 /// Effect of a contribution on a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Contribution {
-    /// It was the child's second one.
+    /// The sum already contains a contribution of this child.
     Duplicate,
-    /// It was aggregated; other children are awaited.
+    /// The contribution was added, and contributions of other children are missing.
     Added,
-    /// It was the last one: the slice is finished.
+    /// The contribution was the last one, so the slice is finished.
     Finished,
 }
 
 /// A slot of the server's window.
 #[derive(Debug, Clone)]
 pub(super) struct Slot {
-    /// The slice that is awaited. All before it in this slot are finished: the floor of rule 6.
+    /// The slice that the slot sums now. All earlier slices of the slot are finished (rule 6).
     pub(super) due: Seq,
-    /// Children whose contribution to `due` is in `partial`.
+    /// The set of children whose contributions to `due` are in `partial`, as a bit mask.
     pub(super) children: u64,
     pub(super) partial: Sum,
-    /// The slice one window before `due`, unless that is before the job's start.
+    /// The sum of the slice one window before `due`; `None` if that slice is before the job's start.
     pub(super) finished: Option<Sum>,
-    /// The members that the server has sent the finished slice to.
+    /// The members to which the server has sent the finished slice.
     pub(super) answers: Answers,
 }
 
@@ -95,24 +97,24 @@ impl Slot {
         }
     }
 
-    /// Takes over the slice before `due` as a member got it.
+    /// Stores the result of the slice before `due`, which a member received from the failed server.
     pub(super) fn take_over(&mut self, slice: &FinishedSlice) {
         let sum = self.finished.get_or_insert_with(|| self.partial.another());
         sum.job = slice.job;
         sum.store(slice.operator, slice.totals, slice.values());
     }
 
-    /// Returns true if no part of the awaited slice has come yet.
+    /// Returns true if no contribution to the due slice has arrived.
     pub(super) fn is_empty(&self) -> bool {
         self.children == 0
     }
 
-    /// The slice of this number, if it is the finished one.
+    /// Returns the sum of the slice `seq`, if it is the finished slice of this slot.
     pub(super) fn finished_slice(&self, seq: Seq, window: u32) -> Option<&Sum> {
         self.finished.as_ref().filter(|_| seq.plus(window) == self.due)
     }
 
-    /// Adds a contribution to the awaited slice, as a switch does.
+    /// Adds a contribution to the due slice, like a switch does.
     pub(super) fn contribute(
         &mut self,
         header: &Header,
@@ -142,8 +144,8 @@ impl Slot {
         Contribution::Finished
     }
 
-    /// Discards the parts of the awaited slice, and the record of receivers of the finished slice.
-    /// Both belong to another generation, whose results the members do not accept any more.
+    /// Discards the contributions to the due slice, and the record of receivers of the finished slice.
+    /// Both belong to the previous generation, whose packets the members do not accept any more.
     pub(super) fn restart(&mut self, job: JobId) {
         self.children = 0;
         self.partial.job = job;
@@ -155,7 +157,7 @@ impl Slot {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Answers {
     to_all: Option<Time>,
-    /// Ranks that asked since, and when they were answered.
+    /// The ranks that requested the slice since then, each with the time of the answer.
     to_one: Vec<(Rank, Time)>,
     /// True if a member has sent a retransmit request.
     asked: bool,
@@ -164,28 +166,29 @@ pub(super) struct Answers {
 /// Answer to a retransmit request for a finished slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// An answer is on its way to this rank.
+    /// Send nothing, because an answer is on its way to this rank.
     Wait,
-    /// Only this rank has asked lately.
+    /// Send the result to this rank, because only this rank has requested it recently.
     One,
-    /// Others have asked as well: send to all.
+    /// Send the result to all members, because several members have requested it recently.
     All,
 }
 
 impl Answers {
-    /// The slice goes out to everyone.
+    /// Records that the server sends the slice to all members.
     pub(super) fn sent_to_all(&mut self, now: Time) {
         self.to_all = Some(now);
         self.to_one.clear();
     }
 
-    /// When it went to everyone, if that was enough for everyone.
+    /// Returns the time at which the server sent the slice to all members, if no member has requested it
+    /// since.
     pub(super) fn only_sent(&self) -> Option<Time> {
         self.to_all.filter(|_| !self.asked)
     }
 
-    /// Decides whether to answer a request of `rank`, and records the decision. What was sent less than
-    /// `on_its_way` ago may have crossed the request.
+    /// Decides how to answer a request of `rank`, and records the decision.
+    /// An answer that the server sent less than `on_its_way` ago may have crossed the request.
     pub(super) fn decide(&mut self, now: Time, rank: Rank, on_its_way: Duration, multicast: bool) -> Answer {
         self.asked = true;
         if self.to_all.is_some_and(|sent| now - sent < on_its_way) {

@@ -1,4 +1,4 @@
-//! The state that determines a server's future, hashed for programs that compare states.
+//! Hashes of the state that determines a server's future, for programs that compare states.
 
 use std::hash::{Hash, Hasher};
 
@@ -20,7 +20,7 @@ impl Slot {
     fn hash_state(&self, into: &mut impl Hasher) {
         self.due.hash(into);
         self.children.hash(into);
-        // What an empty slot has summed before is forgotten.
+        // The old sum in an empty slot has no effect, so it is left out.
         (!self.is_empty()).then_some(&self.partial).map(Sum::state).hash(into);
         self.finished.as_ref().map(Sum::state).hash(into);
     }

@@ -1,35 +1,36 @@
-//! Arithmetic with tags: modulo a prime, as two digits that switches may add.
+//! The arithmetic of tags: numbers modulo a prime, in two digits that switches can add.
 
 use tributary_wire::Tag;
 
-/// Number of members that a job may have: with more, a value of 32 bits would not fit below the prime.
+/// The maximum number of members of a job. With more members, the prime would be below 2^32.
 pub(crate) const MOST_MEMBERS: usize = (1 << 15) - 1;
 
-/// The number of bits of a digit with [`MOST_MEMBERS`], the fewest bits.
+/// The smallest number of bits of a digit, for a job with [`MOST_MEMBERS`] members.
 const FEWEST_BITS: u32 = 17;
 
-/// As many bits are enough for a forgery to be as good as impossible.
-/// With the two more that few members leave room for, it would take a fifth longer to make a tag, since
-/// [products](super::products) had to be added up in shorter runs.
+/// The largest number of bits of a digit.
+/// With two digits of this size, a forgery is practically impossible.
+/// Jobs with few members have room for two more bits. But a tag would then take a fifth longer to make, because the
+/// [products](super::products) would have to be added in shorter runs.
 const MOST_BITS: u32 = 29;
 
-/// The distance from 2^(2k) to the largest prime below it, for digits of k bits from
-/// [`FEWEST_BITS`] to [`MOST_BITS`].
+/// For each digit size k from [`FEWEST_BITS`] to [`MOST_BITS`], the distance from 2^(2k) to the largest
+/// prime below it.
 const DISTANCES: [u64; (MOST_BITS - FEWEST_BITS + 1) as usize] =
     [41, 5, 45, 87, 11, 17, 21, 59, 27, 47, 33, 5, 27];
 
-/// The integers modulo the largest prime P whose numbers can be written in two digits of k bits, where
-/// the digits of as many tags as there are members add up to less than 2^32.
+/// The integers modulo P, the largest prime whose remainders fit into two digits of k bits.
+/// k is chosen so that, over the tags of all members, the sum of each digit stays below 2^32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Field {
     digit_bits: u32,
     prime: u64,
-    /// Distance of the prime below a power of two.
+    /// The distance from the prime to the next power of two.
     distance: u64,
 }
 
 impl Field {
-    /// Makes the field for this number of members: [`MOST_MEMBERS`] at most.
+    /// Makes the field for a job with this number of members, at most [`MOST_MEMBERS`].
     pub(super) fn new(members: usize) -> Self {
         let doublings = members.clamp(1, MOST_MEMBERS).next_power_of_two().trailing_zeros();
         let digit_bits = (u32::BITS - doublings).min(MOST_BITS);
@@ -41,13 +42,14 @@ impl Field {
         self.prime
     }
 
-    /// The bits of a digit: [`MOST_BITS`] at most.
+    /// Returns the number of bits of a digit, at most [`MOST_BITS`].
     pub(super) fn digit_bits(self) -> u32 {
         self.digit_bits
     }
 
-    /// The remainder of a number modulo the prime.
-    /// As `rem_euclid`, and several times as fast: the power of two just above the prime has the remainder `distance`.
+    /// Returns the remainder of a number modulo the prime.
+    /// It computes `rem_euclid` several times as fast, because the power of two just above the prime has the remainder
+    /// `distance`.
     pub(super) fn reduce(self, number: i128) -> u64 {
         let (bits, prime) = (2 * self.digit_bits, u128::from(self.prime));
         // A number n below 0 is reduced as -1 - n, which is not negative.
@@ -59,13 +61,13 @@ impl Field {
         if number < 0 { self.prime - 1 - left } else { left }
     }
 
-    /// A number's two digits.
+    /// Splits a number into two digits.
     pub(super) fn split(self, number: u64) -> Tag {
         let digit = |shift: u32| (number >> shift) & ((1 << self.digit_bits) - 1);
         Tag { high: digit(self.digit_bits) as u32, low: digit(0) as u32 }
     }
 
-    /// The number that two digits, or two sums of digits, stand for; not reduced.
+    /// Returns the number that two digits, or two sums of digits, represent; it is not reduced.
     pub(super) fn join(self, tag: Tag) -> i128 {
         (i128::from(tag.high) << self.digit_bits) + i128::from(tag.low)
     }
@@ -127,7 +129,7 @@ mod tests {
             for number in numbers.iter().cycle().take(members) {
                 let number = field.reduce(i128::from(*number));
                 let Tag { high, low } = field.split(number);
-                // Without a wrap: this panics where they would.
+                // The additions panic if a digit overflows.
                 digits = Tag { high: digits.high + high, low: digits.low + low };
                 sum += i128::from(number);
             }

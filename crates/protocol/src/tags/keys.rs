@@ -1,4 +1,4 @@
-//! The pseudo-random numbers that a job's secret gives: coefficients and pads, all by AES.
+//! The pseudo-random numbers that are derived from a job's secret by AES: coefficients and pads.
 
 use std::fmt;
 
@@ -12,11 +12,12 @@ use super::meaning::{Meaning, Subject, SubjectDigests};
 use super::products::Multipliers;
 use crate::numbers::bound::Lanes;
 
-/// Bits of a block that are left out, so that there is room for sums.
-/// The others are more than enough to be spread evenly below the prime.
+/// The number of bits of an encrypted block that are dropped, so that sums have room.
+/// The other bits are more than enough for an even distribution below the prime.
 const LEFT_OUT: u32 = 8;
 
-/// The keys of tags in all generations of a job, as long as the tags are numbers of the same field.
+/// The keys that the tags of all generations of a job share, as long as the generations use the same
+/// field.
 #[derive(Debug)]
 pub(super) struct Keys {
     pub(super) secret: JobSecret,
@@ -37,10 +38,10 @@ impl Keys {
 pub(super) struct Coefficients {
     pub(super) values: Multipliers,
     pub(super) weight: u64,
-    /// For each lane of the bounds of a slice's blocks: what its owner adds to its tag.
+    /// For each lane of a slice's bounds, the number that the lane's owner adds to its tag.
     pub(super) owners: Box<[u64]>,
-    /// The same for a [digest](super::Membership::digest): for each of these lanes,
-    /// and for two more numbers.
+    /// The coefficients of a [digest](super::Membership::digest):
+    /// one for each of these lanes, and `digest` for two more numbers.
     pub(super) digest_of_lanes: Multipliers,
     pub(super) digest: [u64; 2],
 }
@@ -67,15 +68,16 @@ impl Coefficients {
     }
 }
 
-/// Does not show the numbers, which are as good as the secret.
+/// Hides the numbers, which must stay as secret as the job's secret.
 impl fmt::Debug for Coefficients {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Coefficients(…)")
     }
 }
 
-/// Makes the part that an operation's pads have in common: a CBC-MAC of the two blocks that identify
-/// the operation. It is a pseudo-random function as long as all messages have the same length.
+/// The function that computes the common part of an operation's pads.
+/// It is a CBC-MAC of the two blocks that identify the operation. Such a MAC is a pseudo-random function as long as all
+/// messages have the same length.
 #[derive(Debug)]
 pub(super) struct Subjects(Aes128);
 
@@ -94,26 +96,27 @@ impl Subjects {
     }
 }
 
-/// The pads that hide the rest of a tag: fresh for each member, slice and generation.
+/// The pads, which hide the rest of a tag. They differ for each member, slice and generation.
 ///
 /// Each member has a random number for each slice: an encrypted block that identifies the slice and the member. The
-/// members stand in a row. A member's pad is its number less the number of the member behind it; the last member's pad
-/// is its number. So pads are as random as the numbers are: each number follows from the pads from there to the end of
-/// the row. And all members' pads add up to the first member's number. A receiver has to make only this number, for any
-/// number of members.
+/// members form a row. A member's pad is its number minus the number of the member behind it; the last member's pad is
+/// its number. So pads are as random as the numbers, because each number is the sum of the pads from its member to the
+/// end of the row. The pads of all members add up to the first member's number. So a receiver computes only this
+/// number, for any number of members.
 #[derive(Debug, Clone)]
 pub(super) struct Pads(Aes128);
 
 impl Pads {
-    /// With a key for this row alone: sums of other members have other pads, whatever they are said to be.
+    /// Derives the key of the pads from the secret and from the members in the row.
+    /// So sums of other members always have other pads.
     pub(super) fn new(secret: &JobSecret, row: &[Rank]) -> Self {
         let row = row.iter().flat_map(|rank| rank.get().to_be_bytes());
         let purpose: Vec<u8> = b"pads of tags".iter().copied().chain(row).collect();
         Self(cipher(secret, purpose))
     }
 
-    /// The pad of a member, and what [`of_all`](Self::of_all) returns; `behind` is the member
-    /// behind it, if there is one.
+    /// Returns the pad of a member, and the sum that [`of_all`](Self::of_all) returns.
+    /// `behind` is the member behind it in the row, if there is one.
     pub(super) fn of_member(
         &self,
         job: JobId,
@@ -125,13 +128,13 @@ impl Pads {
         (if behind.is_some() { own - after } else { own }, first)
     }
 
-    /// The sum of the pads of all members from `first` to the end of the row.
+    /// Returns the sum of the pads of all members from `first` to the end of the row.
     pub(super) fn of_all(&self, job: JobId, meaning: &Meaning, first: Rank) -> i128 {
         let [number] = self.numbers(job, meaning, [first]);
         number
     }
 
-    /// The numbers of `N` members. Computing them together takes little longer than computing one.
+    /// Returns the numbers of `N` members. Computing them together takes little longer than computing one.
     fn numbers<const N: usize>(&self, job: JobId, meaning: &Meaning, ranks: [Rank; N]) -> [i128; N] {
         let Meaning { subject, operator, seq, scale } = *meaning;
         let subject = match operator {
@@ -146,7 +149,7 @@ impl Pads {
     }
 }
 
-/// The cipher for one purpose: from its key nothing follows about the key for another.
+/// Makes the cipher for one purpose. Its key reveals nothing about the keys for other purposes.
 pub(crate) fn cipher(secret: &JobSecret, purpose: impl AsRef<[u8]>) -> Aes128 {
     let digest = Sha256::new().chain_update(secret.bytes()).chain_update(purpose).finalize();
     let mut key = [0; 16];

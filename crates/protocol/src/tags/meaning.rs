@@ -3,24 +3,25 @@
 use sha2::{Digest, Sha256};
 use tributary_wire::{Operator, Seq};
 
-/// The identity of an operation: slices of different operations must not be added up.
+/// The identity of an operation.
+/// Tags cover it, because slices of different operations must not be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Subject {
     /// The operation's number. Unlike sequence numbers it does not repeat, so pads do not repeat either.
     pub(crate) operation: u64,
-    /// Its first slice.
+    /// The first slice of the operation.
     pub(crate) first: Seq,
     /// The [hash](name_hash) of the tensor's name.
-    /// Members that reduce equal tensors in another order are noticed.
+    /// It reveals members that reduce equal tensors in different orders.
     pub(crate) name: u64,
-    /// Elements in the whole operation.
+    /// The number of elements of the operation.
     pub(crate) len: u64,
-    /// Number of the element type.
+    /// The number of the element type.
     pub(crate) element_type: u8,
 }
 
 impl Subject {
-    /// Returns all fields and the operator that combines the slices, each in bits of its own.
+    /// Returns all fields and the operator that combines the slices. Each has its own bits.
     pub(super) fn to_blocks(self, operator: Operator) -> [u128; 2] {
         let operator: u128 = match operator {
             Operator::Sum => 0,
@@ -32,15 +33,15 @@ impl Subject {
     }
 }
 
-/// The digests that the pads of an operation's slices have in common, one for each operator.
-/// They are computed once, and are as good as random without the job's secret.
+/// The digests of an operation that the pads of its slices share, one for each operator.
+/// They are computed once. Without the job's secret, they look random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SubjectDigests {
     pub(super) sum: u128,
     pub(super) max: u128,
 }
 
-/// The identity of a slice: values that mean different things must not be added up.
+/// The identity of a slice. Tags cover it, because values with different meanings must not be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Meaning {
     /// The operation.
@@ -49,12 +50,12 @@ pub(crate) struct Meaning {
     pub(crate) operator: Operator,
     /// The slice's number.
     pub(crate) seq: Seq,
-    /// In a SUM slice a [digest](super::Membership::digest) of what its scales follow from.
-    /// MAX values are not part of any tag, so a maximum that only some members got is noticed here.
+    /// In a SUM slice, a [digest](super::Membership::digest) of the values from which its scales follow.
+    /// Tags do not cover the values of MAX slices. If only some members received a maximum, their digests differ.
     pub(crate) scale: u64,
 }
 
-/// The number that stands for a tensor's name.
+/// Returns a 64-bit hash of a tensor's name.
 pub(crate) fn name_hash(name: &str) -> u64 {
     Sha256::digest(name).iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte))
 }

@@ -6,7 +6,7 @@ use super::*;
 
 const WIDTH: SliceWidth = SliceWidth::ETHERNET;
 
-/// A slice as a member understands it.
+/// The identity of a slice in the view of one member.
 #[derive(Debug, Clone, Copy)]
 struct Said {
     subject: Subject,
@@ -15,7 +15,7 @@ struct Said {
     scale: u64,
 }
 
-/// Bounds that rank 0 owns.
+/// Lanes of bounds that rank 0 owns.
 const LANES: [i32; 6] = [5 << 16, 9 << 16, 2 << 16, 7 << 16, 8 << 16, 0];
 const SUBJECT: Subject = Subject { operation: 7, first: Seq(70), name: 9, len: 1000, element_type: 1 };
 const SAID: Said = Said { subject: SUBJECT, operator: Operator::Sum, seq: Seq(77), scale: 53 };
@@ -50,14 +50,15 @@ fn membership(count: u16) -> Membership {
     Membership::new((&secret(), WIDTH), job(1), &ranks(count))
 }
 
-/// The sum of some contributions, as switches compute it.
+/// A sum of contributions, as switches compute it.
 #[derive(Clone)]
 struct Sum {
     values: [i32; WIDTH.values()],
     totals: Totals,
 }
 
-/// One member's contribution: values that leave room for the others'.
+/// Makes one member's contribution, with values small enough that the sum of all members does not
+/// overflow.
 fn contribution(members: &Membership, said: Said, rank: u16, random: &mut ChaCha8Rng) -> Sum {
     let most = i32::MAX / members.row.len() as i32;
     let values = std::array::from_fn(|_| random.random_range(-most..=most));
@@ -128,8 +129,8 @@ fn what_members_do_not_give_alike_is_noticed() {
     }
 }
 
-/// Pads are differences, which cancel out: only those of all members, each once, leave
-/// what a receiver expects.
+/// Pads are differences that cancel out.
+/// Only the pads of all members, each once, have the sum that a receiver expects.
 #[test]
 fn no_choice_of_contributions_but_each_once_is_believed() {
     let members = membership(4);
@@ -212,10 +213,10 @@ fn names_are_told_apart() {
     assert_eq!(hashes.len(), names.len());
 }
 
-/// Changes a sum; another slice's sum is at hand.
+/// A function that changes a sum. It also gets the sum of another slice.
 type Tampering = fn(&mut Sum, &Sum, &Membership, &mut ChaCha8Rng);
 
-/// Ways to tamper with a sum, as one can who knows all but the secret.
+/// Manipulations of a sum by an attacker who knows everything except the secret.
 const TAMPERINGS: [(&str, Tampering); 9] = [
     ("one bit", |sum, _, _, random| {
         sum.values[random.random_range(0..WIDTH.values())] ^= 1 << random.random_range(0..32);
@@ -256,7 +257,8 @@ fn two_lanes(random: &mut ChaCha8Rng) -> [usize; 2] {
     [a, (a + random.random_range(1..WIDTH.values())) % WIDTH.values()]
 }
 
-/// `TRIBUTARY_TAMPERINGS` tries of each kind, 2,000 by default.
+/// The environment variable `TRIBUTARY_TAMPERINGS` sets the number of tries of each kind; the default
+/// is 2,000.
 #[test]
 fn whoever_has_not_got_the_secret_changes_no_sum_unnoticed() {
     let tries = std::env::var("TRIBUTARY_TAMPERINGS").map_or(2000, |tries| tries.parse().unwrap());

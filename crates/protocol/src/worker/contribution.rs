@@ -5,12 +5,14 @@ use tributary_wire::{Operator, Rank, Totals};
 use crate::operation::{Operation, SliceRole};
 use crate::tags::{Membership, PadSum, Share};
 
-/// The weight with which a member's elements go in.
+/// A member's contribution to an operation: the weight of its elements, and the withheld slices.
 #[derive(Debug, Clone)]
 pub(super) struct Contribution {
     weight: u32,
-    /// True for each MAX slice that is sent as zeros of weight 0, with the SUM slices whose bounds it
-    /// carries. The caller gave up the operation before that MAX slice was sent. Empty when nothing is withheld.
+    /// For each MAX slice, true if this worker sends it and the SUM slices that it bounds as zeros of
+    /// weight 0.
+    /// These are the MAX slices that the worker had not sent when the caller abandoned the operation. Empty if nothing
+    /// is withheld.
     withheld: Vec<bool>,
 }
 
@@ -19,15 +21,16 @@ impl Contribution {
         Self { weight, withheld: Vec::new() }
     }
 
-    /// The weight in the MAX slice `index`, and in the SUM slices whose bounds it carries.
+    /// Returns the weight in MAX slice `index`, and in the SUM slices whose bounds it carries.
     fn weight(&self, index: usize) -> u32 {
         if self.withheld.get(index) == Some(&true) { 0 } else { self.weight }
     }
 }
 
 impl Operation<Contribution> {
-    /// Writes the slice's values into `out`; returns its operator, this member's totals and the sum of all
-    /// members' pads. It has no result yet.
+    /// Writes this member's values of the slice at `position` to `out`.
+    /// The slice must not have a result yet.
+    /// Returns the slice's operator, this member's totals, and the sum of all members' pads.
     pub(super) fn write(
         &mut self,
         position: u64,
@@ -66,7 +69,7 @@ impl Operation<Contribution> {
             }
             SliceRole::Rest(index) => {
                 self.write_rest(index, |max_slice| self.own.weight(max_slice), out);
-                // The SUM slices have shown the weight already.
+                // The SUM slices already carry the weight.
                 0
             }
         };
@@ -74,15 +77,17 @@ impl Operation<Contribution> {
         let share = Share { rank, weight };
         let (mut tag, pads) = members.tag(&meaning, share, self.confirmed_in(position), out);
         if astray {
-            // A member that does not know the scale must not let the others believe in a sum without it.
+            // This member does not know the scale, so the others must not accept a sum that lacks its values. The wrong
+            // tag prevents that.
             tag.low ^= 1;
         }
         (meaning.operator, Totals { contributors: 1, weight, tag }, pads)
     }
 
-    /// Contributes nothing to a slice whose bounds were not announced: `is_sent` returns false for its MAX
-    /// slice. The members agree on weight and scale by the MAX slices, so values whose bounds were announced must
-    /// follow, and values whose bounds were not announced can be left out.
+    /// Withholds the contribution to the slices whose bounds were not announced.
+    /// The bounds of a slice are announced if `is_sent` returns true for the position of its MAX slice. By the MAX
+    /// slices, the members agree on weight and scale. So the values must follow if their bounds were announced, and can
+    /// be left out otherwise.
     pub(super) fn withhold_unless(&mut self, is_sent: impl Fn(u64) -> bool) {
         self.own.withheld = self.layout.max_positions().map(|position| !is_sent(position)).collect();
         if self.own.withheld.contains(&true) {

@@ -1,31 +1,31 @@
-//! Events and counters that a worker hands to its caller.
+//! Packets and counters that a worker hands to its caller.
 
 use std::time::Duration;
 
 use tributary_wire::Header;
 
-/// A GRADIENT to be sent: the caller puts the worker's hop stack and addresses around it.
+/// A GRADIENT that the caller must send. The caller adds the addresses and the worker's hop stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outgoing<'a> {
-    /// Its header.
+    /// The header of the packet.
     pub header: Header,
-    /// Its values.
+    /// The values of the packet.
     pub values: &'a [i32],
 }
 
-/// Counters of a worker since it was made.
+/// Counters of a worker since its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WorkerStats {
     /// Slices sent for the first time.
     pub sent: u64,
-    /// Slices sent again, for whatever reason.
+    /// Slices sent again, for any reason.
     pub retransmitted: u64,
-    /// Results that were awaited, and right.
+    /// Results that settled their slices.
     pub results: u64,
-    /// Results that were there already.
+    /// Results of slices that already had a result.
     pub duplicates: u64,
-    /// Results that this worker did not await: of another job, generation or width, for another
-    /// rank, or while frozen.
+    /// Results that do not concern this worker:
+    /// of another job, generation or width, for another rank, or while it was frozen.
     pub foreign: u64,
     /// Results that failed verification.
     pub mismatched: u64,
@@ -33,10 +33,10 @@ pub struct WorkerStats {
     pub not_finite: u64,
     /// Retransmission timeouts that fired.
     pub timeouts: u64,
-    /// Slices that counted as lost because results of later ones came first.
+    /// Slices that counted as missing because results of later slices came first.
     pub gaps: u64,
-    /// Smoothed round trip, once one was measured.
+    /// The smoothed round trip; `None` before the first measurement.
     pub round_trip: Option<Duration>,
-    /// The retransmission timeout at present, without back-off.
+    /// The present retransmission timeout, without back-off.
     pub timeout: Duration,
 }

@@ -1,8 +1,8 @@
 //! The change of a worker from one generation of its job to the next.
 //!
 //! While the server stays, it alone decides which slices are finished, and each worker changes to the next generation
-//! in its own time. If the server changes, or a member joins, the controller freezes all workers first, so that the
-//! positions that they report stay true until they change.
+//! independently. If the server changes, or a member joins, the controller first freezes all workers, so that the
+//! progress that they report stays correct until they change.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -20,48 +20,47 @@ use crate::time::Time;
 /// State that decides whether a worker continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gate {
-    /// It does.
+    /// The worker continues.
     Open,
-    /// The worker runs until this number of operations, counted from the job's start, is done.
+    /// The worker continues until this number of operations, counted from the job's start, is done.
     Until(u64),
-    /// It sends nothing, takes no result and begins no operation.
+    /// The worker sends nothing, accepts no result and begins no operation.
     Frozen,
 }
 
-/// Where a worker stands in its job. The numbers are alike on all members, whatever happened before.
+/// The progress of a worker in its job. All members count operations and slices alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// Operations begun since the job's start.
+    /// The number of operations that have begun since the job's start.
     pub begun: u64,
-    /// Where the next operation would begin, once all operations that were begun are done.
+    /// The first slice of the next operation, once all operations that have begun are done.
     pub next: Seq,
-    /// True if all operations that were begun are done.
+    /// True if all operations that have begun are done.
     pub idle: bool,
-    /// For each of the window's slots, in slot order, the slice that it waits for: the first one of the
-    /// slot's without a result.
+    /// For each slot of the window, in slot order, the slice that is due:
+    /// the slot's first slice without a result.
     pub dues: Vec<Seq>,
 }
 
-/// The generations in which what is under way may have been summed.
+/// The generations in which the slices under way may have been summed.
 #[derive(Debug, Clone)]
 pub(super) struct Generations {
     /// The present members in order.
     members: Vec<Rank>,
     present: Membership,
-    /// The memberships before the present one since this worker was last idle, in order, [`MOST`] at most.
+    /// The earlier memberships since this worker was last idle, oldest first; at most [`MOST`].
     past: VecDeque<Membership>,
-    /// Number of operations before these.
+    /// The number of memberships that were removed from the front of `past`.
     before: usize,
 }
 
-/// The number of past generations that a worker keeps.
-/// A slice that was first sent more generations ago fails its operation, if its result belongs to such a generation and
-/// has not come earlier.
+/// The maximum number of past generations that a worker keeps.
+/// If a result belongs to an older generation, its slice fails verification, and so does the operation.
 const MOST: usize = 4096;
 
 impl Generations {
     /// # Errors
-    /// [`ConfigError`] when the members make no sense, or `rank` is none of them.
+    /// [`ConfigError`] if the members are invalid, or if `rank` is not a member.
     pub(super) fn new(
         job_wide: (&JobSecret, SliceWidth),
         job: JobId,
@@ -73,23 +72,23 @@ impl Generations {
         Ok(Self { members, present, past: VecDeque::new(), before: 0 })
     }
 
-    /// The number of the present one.
+    /// Returns the number of the present generation, counted from 0 for the first.
     pub(super) fn number(&self) -> usize {
         self.before + self.past.len()
     }
 
-    /// The present members.
+    /// Returns the present members.
     pub(super) fn present(&self) -> &Membership {
         &self.present
     }
 
-    /// Returns the memberships from number `number` on.
+    /// Returns the memberships from generation number `number` on.
     pub(super) fn since(&self, number: usize) -> impl DoubleEndedIterator<Item = &Membership> + Clone {
         self.past.iter().skip(number.saturating_sub(self.before)).chain([&self.present])
     }
 
-    /// Changes to a generation. `between` is true if no operation is under way: members may then join, and
-    /// earlier generations do not matter.
+    /// Changes to a new generation.
+    /// `between` is true if no operation is under way. Then members may join, and earlier generations are not needed.
     fn change(
         &mut self,
         job: JobId,
@@ -118,20 +117,20 @@ fn members_with(rank: Rank, members: Vec<Rank>) -> Result<Vec<Rank>, ConfigError
 }
 
 impl Worker {
-    /// Freezes the worker, so that its [progress](Self::standing) does not change: from now on it takes no
-    /// result, sends nothing and begins no operation. Operations that are started wait in order. It ends with
-    /// [`proceed`](Self::proceed) or [`change_generation`](Self::change_generation).
+    /// Freezes the worker, so that its [progress](Self::standing) does not change.
+    /// A frozen worker accepts no result, sends nothing and begins no operation. Operations that the caller starts wait
+    /// in order. [`proceed`](Self::proceed) or [`change_generation`](Self::change_generation) ends the freeze.
     pub fn freeze(&mut self) {
         self.gate = Gate::Frozen;
     }
 
-    /// Returns true if the worker is frozen: by [`freeze`](Self::freeze), or because it has reached the end
-    /// that [`proceed`](Self::proceed) set.
+    /// Returns true if the worker is frozen.
+    /// It is frozen after [`freeze`](Self::freeze), or when it has reached the end that [`proceed`](Self::proceed) set.
     pub fn is_frozen(&self) -> bool {
         self.gate == Gate::Frozen
     }
 
-    /// Where it stands. Once it is [frozen](Self::is_frozen) that does not change any more.
+    /// Returns the worker's progress. It does not change while the worker is [frozen](Self::is_frozen).
     pub fn standing(&self) -> Standing {
         Standing {
             begun: self.operations.begun(),
@@ -142,8 +141,9 @@ impl Worker {
     }
 
     /// Continues in the present generation until `until` operations, counted from the job's start, are
-    /// begun and done. It is frozen again then, and idle; where that is so already it stays frozen. With the most that
-    /// any member has [begun](Standing::begun), all members stop at the same place.
+    /// done.
+    /// Then the worker is frozen again, and idle. If they are done already, it stays frozen. If the caller passes the
+    /// largest [`begun`](Standing::begun) of all members, all members stop after the same operation.
     pub fn proceed(&mut self, now: Time, until: u64) {
         self.gate = Gate::Until(until);
         self.begin_waiting();
@@ -151,13 +151,13 @@ impl Worker {
         self.stop_at_boundary();
     }
 
-    /// Changes to a new generation of the job, and ends a freeze: slices without a result are sent again
-    /// under the new job id, and operations that wait begin. `members` may have lost some; they may have gained some
-    /// only while this worker is frozen and idle.
+    /// Changes to a new generation of the job, and ends a freeze.
+    /// The worker sends slices without a result again under the new job id, and begins waiting operations. Members may
+    /// leave at any time. Members may join only if this worker is frozen and idle.
     ///
     /// # Errors
     /// [`ConfigError`] if the members are invalid, if a member would join inside an operation, or if `job` is not a new
-    /// job id; the old generation then stays.
+    /// job id. The old generation then stays.
     pub fn change_generation(&mut self, now: Time, job: JobId, members: &[Rank]) -> Result<(), ConfigError> {
         if job == self.job {
             return Err(ConfigError::SameJob(job));
@@ -172,21 +172,22 @@ impl Worker {
         Ok(())
     }
 
-    /// Sets the time for which a slice keeps the slowest link of the present generation's tree busy: see
-    /// [`Timers::slice_time`](crate::Timers::slice_time).
+    /// Sets the time for which one slice occupies the slowest link of the present tree.
+    /// See [`Timers::slice_time`](crate::Timers::slice_time).
     pub fn set_slice_time(&mut self, slice_time: Duration) {
         self.recovery.set_slice_time(slice_time);
     }
 
-    /// The last result of a slot, if it is this slice's: kept until the slot's next slice has its own,
-    /// whether or not their operation is done.
+    /// Returns the result of the slice `seq`, if it is the last result of its slot.
+    /// The worker keeps it until the slot's next slice has a result, even if its operation is done.
     pub fn finished(&self, seq: Seq) -> Option<&FinishedSlice> {
         self.slots.finished(seq)
     }
 
-    /// Takes back the operations that wait for the end of a freeze, except those that were abandoned: they
-    /// were never begun, and will not end. Their numbers are given again. For a job whose members have changed, before
-    /// [`change_generation`](Self::change_generation) lets them begin; all members must do it alike.
+    /// Withdraws the operations that wait for the end of a freeze, and returns their ids.
+    /// They never begin and report no outcome. Abandoned operations are dropped too, but not returned. Later operations
+    /// get the same ids. A caller uses this if the members of its job have changed, before
+    /// [`change_generation`](Self::change_generation) would begin the operations. All members must do it alike.
     pub fn withdraw_waiting(&mut self) -> Vec<OperationId> {
         let begun = self.operations.begun();
         let waiting = std::mem::take(&mut self.waiting);
@@ -194,7 +195,7 @@ impl Worker {
         numbered.filter(|(_, waiting)| !waiting.abandoned).map(|(id, _)| id).collect()
     }
 
-    /// Lets operations that wait begin, as far as they may.
+    /// Begins waiting operations, while the gate and the bounds of the last operation allow it.
     pub(super) fn begin_waiting(&mut self) {
         while self.may_begin()
             && let Some(waiting) = self.waiting.pop_front()
@@ -214,7 +215,7 @@ impl Worker {
         }
     }
 
-    /// Freezes if the worker has reached the operation at which it must stop.
+    /// Freezes the worker if it has reached the operation at which it must stop.
     pub(super) fn stop_at_boundary(&mut self) {
         if let Gate::Until(until) = self.gate
             && self.operations.begun() >= until
@@ -224,8 +225,8 @@ impl Worker {
         }
     }
 
-    /// Sends everything again whose result may have passed by: it was sent under an obsolete job id, or
-    /// answered during a freeze.
+    /// Queues every slice again whose result this worker may have missed.
+    /// Its last packet had an obsolete job id, or its result came during a freeze.
     fn ask_for_everything(&mut self, now: Time) {
         self.recovery.restart(now);
         let unanswered: Vec<u64> = self.slots.unanswered().collect();

@@ -34,47 +34,47 @@ use recovery::{Recovery, Transmission};
 use slots::{Flight, Slots, State};
 use verdict::Settled;
 
-/// One member of a job: sends slices, verifies results, sends retransmit requests.
+/// One member of a job: it sends slices, verifies results, and sends retransmit requests.
 ///
-/// The caller keeps the clock and the network: it calls [`handle_result`](Self::handle_result) for
-/// each RESULT that arrives and [`handle_timeout`](Self::handle_timeout) when
-/// [`poll_timeout`](Self::poll_timeout)'s instant has come, and after either (and after a start) sends what
-/// [`poll_transmit`](Self::poll_transmit) yields and takes what [`poll_event`](Self::poll_event) yields,
+/// The caller provides the clock and the network. It calls [`handle_result`](Self::handle_result) for each RESULT that
+/// arrives, and [`handle_timeout`](Self::handle_timeout) at the instant that [`poll_timeout`](Self::poll_timeout)
+/// returns. After each of these calls, and after each start of an operation, it sends the packets that
+/// [`poll_transmit`](Self::poll_transmit) returns and takes the events that [`poll_event`](Self::poll_event) returns,
 /// both until `None`.
 #[derive(Debug, Clone)]
 pub struct Worker {
     job: JobId,
     rank: Rank,
     generations: Generations,
-    /// For a job that is confidential.
+    /// The masks of a confidential job; `None` in other jobs.
     masks: Option<Masks>,
     vouchers: Vouchers,
     gate: Gate,
     slots: Slots,
     operations: Operations<Contribution>,
-    /// Operations that were started, but may not begin yet.
+    /// The operations that the caller has started, but that may not begin yet.
     waiting: VecDeque<Waiting>,
-    /// Positions to be sent, oldest first. One whose slot has moved on since is skipped.
+    /// The positions to send, oldest first. The worker skips a position if its slot has moved on.
     queue: BinaryHeap<Reverse<u64>>,
-    /// Slices in [`State::Sent`].
+    /// The number of slices in [`State::Sent`].
     in_flight: u64,
-    /// Slices in [`State::Sent`] or [`State::Missing`].
+    /// The number of slices in [`State::Sent`] or [`State::Missing`].
     unanswered: u64,
     recovery: Recovery,
     pace: Pace,
     events: VecDeque<OperationEvent>,
     stats: WorkerStats,
-    /// The packet that was polled last.
+    /// The values of the packet that the caller polled last.
     values: Box<[i32]>,
-    /// A buffer for a result without its masks; empty in a job that is not confidential.
+    /// A buffer for a result whose masks are removed; empty in a job that is not confidential.
     revealed: Box<[u8]>,
 }
 
 impl Worker {
-    /// A member that has sent nothing yet.
+    /// Creates a member that has sent nothing yet.
     ///
     /// # Errors
-    /// [`ConfigError`] when the window or the members make no sense.
+    /// [`ConfigError`] if the window or the members are invalid.
     pub fn new(config: WorkerConfig) -> Result<Self, ConfigError> {
         let WorkerConfig { job, rank, members, secret, confidential, width, window, start, begun, timers } =
             config;
@@ -101,8 +101,8 @@ impl Worker {
         })
     }
 
-    /// Starts an all-reduce, or queues it behind the all-reduces under way: its slices follow as the window
-    /// allows. An operation of no elements is a barrier.
+    /// Starts an all-reduce, or queues it behind the all-reduces under way.
+    /// The worker sends its slices when the window allows it. An operation without elements is a barrier.
     ///
     /// # Errors
     /// [`StartError`] if the weight leaves no room for the other members' weights, or if the memory for the sums is not
@@ -136,10 +136,11 @@ impl Worker {
         Ok(id)
     }
 
-    /// Gives an operation up whose caller does not wait any more: it [fails](OperationEvent::Failed) here
-    /// with what was missing, unless it has ended before. The job continues: the members' sequence numbers stay
-    /// together, since the operation is finished in the background. This member's contribution to it stays in as far as
-    /// the others may count on it; what it has not announced yet is left out, with its weight.
+    /// Abandons an operation, because its caller does not wait for it any more.
+    /// It [fails](OperationEvent::Failed) here with an error that names the missing results, unless it has ended
+    /// before. The job continues, and the worker finishes the operation in the background, so that the sequence numbers
+    /// of all members stay equal. If the bounds of a slice were announced, the other members count on this member's
+    /// contribution, so the worker still sends it. It leaves out the rest of the contribution, including its weight.
     pub fn abandon(&mut self, operation: OperationId) {
         let error = if let Some(ahead) = operation.0.checked_sub(self.operations.begun()) {
             usize::try_from(ahead).ok().and_then(|at| self.waiting.get_mut(at)).and_then(Waiting::abandon)
@@ -167,8 +168,9 @@ impl Worker {
         self.make_ready(max_slices);
     }
 
-    /// Takes in a RESULT.
-    /// One that is not awaited, not for this worker, or of another width, changes nothing.
+    /// Processes a RESULT.
+    /// A RESULT that the worker does not await, for another worker, or of another width, has no effect except on
+    /// counters.
     pub fn handle_result(&mut self, now: Time, header: &Header, values: ValuesView<'_>) {
         let for_us = header.rank == self.rank || header.rank == Rank::ALL;
         let fits = header.kind == Kind::Result && header.job == self.job && values.len() == self.values.len();
@@ -198,7 +200,7 @@ impl Worker {
         self.ask_for_missing(now);
     }
 
-    /// The next packet to send now, if any.
+    /// Returns the next packet to send now, if there is one.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Outgoing<'_>> {
         if self.is_frozen() {
             return None;
@@ -236,8 +238,8 @@ impl Worker {
         Some(Outgoing { header, values: &self.values })
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout), unless something else happens first. `None`
-    /// while nothing is awaited, and while it is [frozen](Self::freeze).
+    /// Returns the time at which the caller must call [`handle_timeout`](Self::handle_timeout).
+    /// Other calls may change this time. `None` while the worker awaits no result, or is [frozen](Self::freeze).
     pub fn poll_timeout(&self) -> Option<Time> {
         if self.unanswered == 0 || self.is_frozen() {
             return None;
@@ -245,12 +247,12 @@ impl Worker {
         self.recovery.next_due_at().into_iter().chain([self.deadline()]).min()
     }
 
-    /// When silence will have lasted too long.
+    /// Returns the time at which silence will have lasted too long.
     fn deadline(&self) -> Time {
         self.recovery.deadline(self.in_flight, self.generations.present().count())
     }
 
-    /// Lets time pass: sends retransmit requests for what is overdue. Harmless when called early.
+    /// Queues retransmit requests for overdue slices. An early call does no harm.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.is_frozen() {
             return;
@@ -271,25 +273,26 @@ impl Worker {
         }
     }
 
-    /// The next thing to tell the caller, if any.
+    /// Returns the next event for the caller, if there is one.
     pub fn poll_event(&mut self) -> Option<OperationEvent> {
         self.events.pop_front()
     }
 
-    /// Returns true if every slice of every operation that was started is done.
+    /// Returns true if all operations that were started are done.
     pub fn is_idle(&self) -> bool {
         self.unfinished() == 0
     }
 
-    /// The number of operations that were started and are not done, including [abandoned](Self::abandon)
-    /// operations. The worker holds the data of each, so the caller must limit their number.
+    /// Returns the number of operations that were started and are not done.
+    /// It includes [abandoned](Self::abandon) operations. The worker holds the data of each, so the caller must limit
+    /// their number.
     pub fn unfinished(&self) -> usize {
         self.operations.len() + self.waiting.len()
     }
 
-    /// Returns true if an operation that is not done was [given up](Self::abandon): other
-    /// members may not have started it, and finish it later, with what was given here. One that has failed was started
-    /// by all, and is soon done.
+    /// Returns true if an operation that is not done was [abandoned](Self::abandon), and has not failed.
+    /// Other members may start it later, and finish it with the values that this member contributed. A failed operation
+    /// does not count, because all members have started it, so it will soon be done.
     pub fn has_given_up(&self) -> bool {
         self.operations.has_given_up() || self.waiting.iter().any(|waiting| waiting.abandoned)
     }
@@ -318,7 +321,7 @@ impl Worker {
             let state = self.slots.at(position).map(|slot| slot.state);
             let may_leave = match state {
                 Some(State::Ready) => self.pace.admits(self.in_flight, self.recovery.smoothed_round_trip()),
-                // Others may wait for it: it waits for no company.
+                // Other members may wait for this slice, so it does not wait for further slices that leave with it.
                 Some(State::Lost(_)) => self.in_flight < self.pace.limit(),
                 _ => {
                     self.queue.pop();
@@ -331,7 +334,9 @@ impl Worker {
         None
     }
 
-    /// Queues a slice whose result is awaited to be sent again, unless it is queued already.
+    /// Queues the slice at `position` for retransmission, if its result is awaited and it is not queued
+    /// already.
+    /// `note` updates the record of the slice.
     fn ask_again(&mut self, position: u64, note: impl FnOnce(&mut Flight)) {
         let Some(slot) = self.slots.at(position) else { return };
         match &mut slot.state {
@@ -348,7 +353,7 @@ impl Worker {
         }
     }
 
-    /// The slice at `position` is about to leave [`State::Sent`] or [`State::Missing`].
+    /// Updates the counters before the slice at `position` leaves [`State::Sent`] or [`State::Missing`].
     fn leave(&mut self, position: u64) {
         match self.slots.at(position).map(|slot| slot.state) {
             Some(State::Sent(_)) => {
@@ -360,8 +365,8 @@ impl Worker {
         }
     }
 
-    /// Takes slices that others have overtaken out of flight: they hold nothing up while it shows
-    /// whether they are lost.
+    /// Marks slices that later results have overtaken as missing.
+    /// They do not count as in flight, so they do not delay other slices before it is clear if they are lost.
     fn uncover_gaps(&mut self) {
         while let Some(Transmission { number, position }) = self.recovery.next_overtaken() {
             let busy = self.is_busy();
@@ -378,7 +383,7 @@ impl Worker {
         }
     }
 
-    /// Returns true if the worker has enough other work to let missing slices wait.
+    /// Returns true if the worker has enough other work, so that missing slices can wait.
     fn is_busy(&self) -> bool {
         !self.queue.is_empty() || self.in_flight * 2 > self.pace.limit()
     }
@@ -395,7 +400,8 @@ impl Worker {
         }
     }
 
-    /// The slice's result is settled: its slot, and the slices that waited for it, go on.
+    /// Records that the result of the slice at `position` is settled.
+    /// Its slot moves to its next slice, and slices that waited for the result become ready.
     fn finish_slice(&mut self, position: u64) {
         self.stats.results += 1;
         self.leave(position);
@@ -422,18 +428,19 @@ impl Worker {
     }
 }
 
-/// An operation that was started, but may not begin yet.
+/// An operation that the caller has started, but that may not begin yet.
 #[derive(Debug, Clone)]
 struct Waiting {
     tensor: Tensor,
     weight: u32,
     buffers: Buffers,
-    /// Its caller has had an error: there is no more to tell.
+    /// True if the caller has received an error, so that it will get no further event.
     abandoned: bool,
 }
 
 impl Waiting {
-    /// It will begin all the same, as the other members' does, but with nothing to give.
+    /// Abandons the operation before it begins. Returns the error, unless it was abandoned before.
+    /// The operation will still begin, like on the other members, but without a contribution.
     fn abandon(&mut self) -> Option<CollectiveError> {
         self.weight = 0;
         let tensor = self.tensor.name.clone();

@@ -1,20 +1,25 @@
-//! The number of slices in flight, where the window is the most and not the least, and of
-//! slices that leave together.
+//! The control of the number of slices in flight, and of the number of slices that leave together.
+//!
+//! The window is the upper limit of the slices in flight.
 
 use std::time::Duration;
 
-/// The least number of slices in flight, and the one to begin with.
+/// The smallest limit of slices in flight. It is also the initial limit.
 const FLOOR: f64 = 16.0;
-/// A round trip that is never too long, however short the shortest was.
+/// A round trip up to this duration never counts as too long, even if the shortest round trip was much
+/// shorter.
 const SHORT_ENOUGH: Duration = Duration::from_millis(5);
-/// The number of slices by which a long round trip reduces the limit, or a short one increases it.
+/// The number of slices by which a long round trip reduces the limit, and by which a short one
+/// increases it.
 const STEP: f64 = 0.25;
-/// Slices leave together that cross the network in this time: somewhat more than TCP lets its interface
-/// cut up for it (TSO autosizing, a millisecond), and than a port joins to one frame if its link's token bucket has a
-/// burst of that. Of 0.75 to 6 ms this took the least time.
+/// The time for which slices wait so that they can leave together:
+/// a group crosses the network in this time.
+/// It is longer than the millisecond of data that TCP gives its interface to segment (TSO autosizing). It is also
+/// longer than the data that a port joins into one frame, if the token bucket of its link has a burst of a millisecond.
+/// In measurements of values from 0.75 to 6 ms, this value took the least time.
 const TOGETHER: Duration = Duration::from_micros(1500);
-/// The least number of such groups in flight, so that the way is busy while one of them
-/// waits to be complete.
+/// The minimum number of groups in flight, so that the network stays busy while one group waits to be
+/// complete.
 const GROUPS: u64 = 4;
 
 /// The limit of slices in flight, controlled by round trips.
@@ -33,9 +38,9 @@ pub(crate) struct Pace {
     window: f64,
     limit: f64,
     shortest: Option<Duration>,
-    /// No round trip was too long yet: the limit doubles with every one.
+    /// True until a round trip is too long. Until then, the limit doubles with every round trip.
     starting: bool,
-    /// A group of slices is leaving: there was room for all of it.
+    /// True while a group of slices is leaving. There was room for all of it.
     leaving: bool,
 }
 
@@ -45,13 +50,13 @@ impl Pace {
         Self { window, limit: FLOOR.min(window), shortest: None, starting: true, leaving: false }
     }
 
-    /// The way has changed: what was short on the old one may be impossible on the new one.
+    /// Forgets the shortest round trip, because the paths have changed and the new ones may be longer.
     pub(crate) fn restart(&mut self) {
         self.shortest = None;
         self.starting = true;
     }
 
-    /// Slices that may be in flight.
+    /// Returns the number of slices that may be in flight.
     pub(crate) fn limit(&self) -> u64 {
         self.limit as u64
     }
@@ -73,9 +78,9 @@ impl Pace {
         self.leaving = false;
     }
 
-    /// The number of slices that leave together: as many as are answered in [`TOGETHER`], by Little's law.
-    /// By the same law, a part of the slices in flight waits in queues. A larger group than that part would leave the
-    /// links idle.
+    /// Returns the number of slices that leave together.
+    /// By Little's law, it is the number of slices whose results come within [`TOGETHER`]. By the same law, a part of
+    /// the slices in flight waits in queues. A group larger than that part would leave the links idle.
     fn together(&self, round_trip: Option<Duration>) -> u64 {
         let (Some(round_trip), Some(shortest)) = (round_trip, self.shortest) else { return 1 };
         let share = |part: Duration| {
@@ -85,7 +90,7 @@ impl Pace {
         (answered.min(queued) as u64).clamp(1, (self.limit() / GROUPS).max(1))
     }
 
-    /// A round trip was measured; `in_use` says whether the limit held anything back.
+    /// Adapts the limit to a measured round trip. `in_use` is true if the limit delayed slices.
     pub(crate) fn sample(&mut self, round_trip: Duration, in_use: bool) {
         let shortest = self.shortest.map_or(round_trip, |shortest| shortest.min(round_trip));
         self.shortest = Some(shortest);
@@ -105,8 +110,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns the number of slices that leave at once after `answered` results, with
-    /// `limit` in flight before.
+    /// Returns the number of slices that leave together after `answered` results.
+    /// Before, `limit` slices are in flight.
     fn leave(pace: &mut Pace, answered: u64, round_trip: Option<Duration>) -> u64 {
         let mut in_flight = pace.limit() - answered;
         let from = in_flight;
@@ -120,15 +125,15 @@ mod tests {
     fn slices_of_a_short_time_leave_together() {
         let mut pace = Pace::new(64);
         (0..100).for_each(|_| pace.sample(MS, true));
-        // 64 in 24 ms are 4 in one and a half.
+        // 64 slices in 24 ms are 4 slices in 1.5 ms.
         assert_eq!(
             [1, 2, 3, 4, 5].map(|answered| leave(&mut pace, answered, Some(24 * MS))),
             [0, 0, 0, 4, 5]
         );
-        // However fast the way, there are four groups; however slow, a slice need not wait.
+        // On a fast path there are at least four groups. On a slow path a slice does not wait.
         assert_eq!([15, 16].map(|answered| leave(&mut pace, answered, Some(2 * MS))), [0, 16]);
         assert_eq!(leave(&mut pace, 1, Some(100 * MS)), 1);
-        // Before anything is known, too.
+        // The same holds before the first measurement.
         assert_eq!(leave(&mut pace, 1, None), 1);
     }
 
@@ -137,7 +142,7 @@ mod tests {
         let mut pace = Pace::new(64);
         (0..100).for_each(|_| pace.sample(4 * MS, true));
         assert_eq!(leave(&mut pace, 1, Some(4 * MS)), 1);
-        // A fifth of them is in queues.
+        // A fifth of the slices is in queues.
         assert_eq!([11, 12].map(|answered| leave(&mut pace, answered, Some(5 * MS))), [0, 12]);
     }
 

@@ -1,9 +1,10 @@
-//! When to believe that a slice, or its result, was lost.
+//! The detection of lost slices and lost results.
 //!
-//! There are two signs. *Gaps*: all packets of a job take the same ways, so when results of slices that were sent later
-//! have come, an older slice is missing. *Silence*: nothing at all has come for a while. Neither is proof: a member
-//! that has to request something itself is late with one slice, a slow one with all. So missing slices are given time,
-//! and silence is answered with few retransmit requests, for the oldest slices, and ever less often.
+//! There are two signs. *Gaps*: all packets of a job take the same paths. So if results of later slices have come, an
+//! older slice is missing. *Silence*: no result has come for some time. Neither is proof. A member that must itself
+//! request a result is late with one slice, and a slow member is late with all slices. So the worker waits before it
+//! sends missing slices again. After silence, it sends few retransmit requests, for the oldest slices, and at growing
+//! intervals.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -19,80 +20,87 @@ use crate::config::Timers;
 use crate::rtt::RoundTrip;
 use crate::time::Time;
 
-/// Round trips that a missing slice is given while there is other work: a member that has lost a result
-/// needs two to get it and a third for the slot's next slice, for which the others must not ask meanwhile.
+/// The number of round trips for which a missing slice waits while there is other work.
+/// A member that has lost a result needs two round trips to get it, and a third for the slot's next slice. The other
+/// members must not request that slice meanwhile.
 const PATIENCE: f64 = 3.0;
-/// Round trips over which the members' retransmit requests for one slice are spread.
-/// Mostly one member's slice was lost on its way up, and only that member's retransmission helps; the later others ask,
-/// the more of them need not.
+/// The number of round trips over which the members' retransmit requests for one slice are spread.
+/// In most cases one member's packet was lost on its way up, and only that member's retransmission helps. The later the
+/// other members send requests, the fewer of these requests are wasted.
 const SPREAD: f64 = 4.0;
-/// Round trips that a missing slice is given when nothing else is left to do.
+/// The number of round trips for which a missing slice waits when the worker has no other work.
 const IMPATIENCE: f64 = 1.5;
-/// Round trips of silence before the first, single retransmit request.
+/// The number of round trips of silence before the first retransmit request, which is for one slice.
 const SILENCE: u32 = 2;
-/// Links that a slice may pass, there and back. Each holds it for as long as it takes to send it.
+/// The maximum number of links that a slice and its result pass.
+/// Each link delays them by their transmission time.
 const LINKS: u64 = 2 * MAX_HOPS as u64;
-/// The part of each later silence over which the members' retransmit requests are spread. Members that
-/// wait for the same slice are silent since the same instant. If they asked at one instant again, a short queue on the
-/// way would drop the same members' retransmit requests each time, forever: among them the one retransmit request that
-/// helps.
+/// The fraction of each later silence over which the members' retransmit requests are spread.
+/// Members that wait for one slice are silent since the same instant. If all of them sent their requests at one instant
+/// again, a short queue on the way could drop the requests of the same members each time, including the only request
+/// that helps.
 const JITTER: f64 = 0.25;
 
 /// One transmission of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Transmission {
-    /// Counts all of a worker's transmissions.
+    /// The number of this transmission among all transmissions of the worker.
     pub(crate) number: u64,
-    /// The slice.
+    /// The position of the slice.
     pub(crate) position: u64,
 }
 
-/// A slice that was overtaken.
+/// A slice that later results have overtaken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Missing {
-    /// When to send it again.
+    /// The time at which the worker sends it again.
     due: Time,
     sent: Time,
     transmission: Transmission,
 }
 
 impl Missing {
-    /// The same with as little time as it is given when nothing else is left to do.
+    /// Makes the slice due earlier: after the wait that applies when the worker has no other work.
     fn hurried(self, round_trip: Duration) -> Self {
         Self { due: self.due.min(self.sent + round_trip.mul_f64(IMPATIENCE)), ..self }
     }
 }
 
-/// Watches what is sent and answered for signs of losses.
+/// The detector of losses, from the times of packets and results.
 #[derive(Debug, Clone)]
 pub(crate) struct Recovery {
     rank: Rank,
     timers: Timers,
     round_trip: RoundTrip,
     transmitted: u64,
-    /// Transmissions that a gap may still uncover, oldest first.
-    /// A result does not tell which transmission it answers, so slices that were sent again are kept apart: their
-    /// results uncover nothing but one another.
+    /// First transmissions that a gap may still reveal as missing, oldest first; `repeats` has the
+    /// retransmissions.
+    /// A result does not show which transmission of its slice it answers. So results of retransmitted slices reveal
+    /// gaps only among other retransmissions.
     firsts: VecDeque<Transmission>,
     repeats: VecDeque<Transmission>,
-    /// The newest transmissions of either kind that were answered.
+    /// The number of the newest first transmission that was answered; `newest_repeat` is for
+    /// retransmissions.
     newest_first: u64,
     newest_repeat: u64,
-    /// Missing slices, and when to send them again.
+    /// The missing slices, ordered by the times at which they are sent again.
     missing: BinaryHeap<Reverse<Missing>>,
-    /// Since when there is silence: the last result, timeout, or first slice after a pause.
+    /// The start of the present silence: the last result, timeout, or first slice after a pause.
     silent_since: Time,
     last_timeout: Option<Time>,
     spacing: Spacing,
-    /// Timeouts since the last result, and for how many slices the last one asked; zero after a result.
+    /// The number of timeouts since the last result.
+    /// `asked` is the number of slices that the last of them requested.
+    /// Both are zero after a result.
     backoff: u32,
     asked: u32,
-    /// Results since the last timeout that were requested.
+    /// The number of results since the last timeout that this worker had requested.
     brought: u32,
     requests: RetransmitRequests,
-    /// Timeouts since a result came without having been requested.
+    /// The number of timeouts since the last result that came without a request.
     streak: u32,
-    /// This worker's place, in 0..1, among the members that send requests in the present silence.
+    /// This worker's place, from 0 to 1, in the order in which members send requests in the present
+    /// silence.
     place: f64,
 }
 
@@ -120,8 +128,8 @@ impl Recovery {
         }
     }
 
-    /// A slice goes out, for the first time or again; `alone` when nothing else is awaited. Returns the
-    /// transmission's number.
+    /// Records a transmission of the slice at `position`, and returns the transmission's number.
+    /// `again` is true for a retransmission. `alone` is true if no other result is awaited.
     pub(crate) fn sent(&mut self, now: Time, position: u64, again: bool, alone: bool) -> u64 {
         if alone {
             self.silent_since = now;
@@ -145,7 +153,7 @@ impl Recovery {
         if flight.attempts > 1 {
             self.brought += 1;
             self.requests.answered();
-            // It comes too early to answer the last transmission, so it answers an earlier one.
+            // A result that comes earlier than this answers an earlier transmission, not the last one.
             if self.round_trip.smoothed().is_some_and(|smoothed| round_trip >= smoothed / 2) {
                 self.newest_repeat = self.newest_repeat.max(flight.transmission);
             }
@@ -153,7 +161,7 @@ impl Recovery {
         }
         self.streak = 0;
         self.newest_first = self.newest_first.max(flight.transmission);
-        // What was out when a timeout fired has waited for a slow member, or behind a stall.
+        // A slice that was in flight when a timeout fired has waited for a slow member or behind a stall.
         if self.last_timeout.is_some_and(|timeout| flight.sent <= timeout) {
             return None;
         }
@@ -162,7 +170,8 @@ impl Recovery {
         Some(round_trip)
     }
 
-    /// The next transmission that others have overtaken. Its slice is missing if it still waits for it.
+    /// Returns the next transmission that later results have overtaken.
+    /// Its slice is missing, unless it has a result or was sent again.
     pub(crate) fn next_overtaken(&mut self) -> Option<Transmission> {
         let gap = u64::from(self.timers.gap);
         let overtaken = |queue: &mut VecDeque<Transmission>, newest: u64| {
@@ -172,8 +181,9 @@ impl Recovery {
             .or_else(|| overtaken(&mut self.repeats, self.newest_first.max(self.newest_repeat)))
     }
 
-    /// The slice `seq` at `position` is missing: it will be [due](Self::next_due) when it has been given
-    /// time. `busy` says whether there is other work meanwhile.
+    /// Records that the slice `seq` at `position` is missing.
+    /// It becomes [due](Self::next_due) after a wait.
+    /// `busy` is true if the worker has other work meanwhile, so that the wait can be longer.
     pub(crate) fn miss(&mut self, flight: &Flight, position: u64, seq: Seq, busy: bool) {
         let round_trip = self.round_trip.smoothed().unwrap_or(self.timers.initial_timeout);
         let patience =
@@ -191,7 +201,7 @@ impl Recovery {
             missing.into_iter().map(|Reverse(missing)| Reverse(missing.hurried(round_trip))).collect();
     }
 
-    /// The next missing slice that was given enough time.
+    /// Returns the next missing slice whose wait is over.
     pub(crate) fn next_due(&mut self, now: Time) -> Option<Transmission> {
         let &Reverse(Missing { due, transmission, .. }) = self.missing.peek()?;
         if due > now {
@@ -201,7 +211,7 @@ impl Recovery {
         Some(transmission)
     }
 
-    /// When the next missing slice will have been given enough time.
+    /// Returns the time at which the wait of the next missing slice ends.
     pub(crate) fn next_due_at(&self) -> Option<Time> {
         self.missing.peek().map(|Reverse(missing)| missing.due)
     }
@@ -232,8 +242,8 @@ impl Recovery {
         self.silent_since + wait.mul_f64(1.0 - jitter)
     }
 
-    /// Returns the time that the slowest link takes for what is on its way, and the way
-    /// itself for one slice.
+    /// Returns the time that the slowest link takes for all slices on their way, and one slice for its
+    /// whole path.
     fn carried(&self, in_flight: u64, members: u32) -> Duration {
         if self.requests.are_needed() {
             return Duration::ZERO;
@@ -243,7 +253,7 @@ impl Recovery {
         self.timers.slice_time.saturating_mul(u32::try_from(slices).unwrap_or(u32::MAX))
     }
 
-    /// Returns the time that the results take that are on their way, at their pace.
+    /// Returns the time that the results on their way take, at the measured pace.
     fn spacing_of(&self, in_flight: u64, members: u32) -> Duration {
         let asked = u64::from(self.asked).saturating_mul(members.into());
         match (self.requests.are_needed(), self.spacing.is_known()) {
@@ -253,8 +263,9 @@ impl Recovery {
         }
     }
 
-    /// Silence has lasted too long. Returns how many slices to request: one, then twice as many each time
-    /// while only what was requested comes back, as far as the network has room for that.
+    /// Records that silence has lasted too long, and returns the number of slices to request.
+    /// The number is 1 at first. It doubles each time while only requested results come, up to a limit that the network
+    /// can carry.
     pub(crate) fn timed_out(&mut self, now: Time, members: u32) -> u32 {
         self.silent_since = now;
         self.last_timeout = Some(now);
@@ -263,7 +274,7 @@ impl Recovery {
         self.asked = asks;
         self.brought = 0;
         if self.requests.are_needed() || self.requests.spurious() == 0 && self.spacing.is_known() {
-            // The slice waits for the answer to a request and not in a queue, so this span does not show the pace.
+            // The slice waits for the answer to a request, and not in a queue. So this span does not show the pace.
             self.spacing.pause();
         }
         self.streak += 1;
@@ -296,7 +307,7 @@ impl Recovery {
         u32::try_from(affordable).unwrap_or(u32::MAX).max(1).min(self.timers.asks)
     }
 
-    /// Everything that is out was sent under an obsolete job id.
+    /// Resets the detector, because all slices in flight were sent under an obsolete job id.
     pub(crate) fn restart(&mut self, now: Time) {
         self.firsts.clear();
         self.repeats.clear();
@@ -309,7 +320,7 @@ impl Recovery {
         self.streak = 0;
     }
 
-    /// The tree has changed, and with it the time for which a slice keeps its slowest link busy.
+    /// Sets the time for which one slice occupies the slowest link, because the tree has changed.
     pub(crate) fn set_slice_time(&mut self, slice_time: Duration) {
         self.timers.slice_time = slice_time;
     }
@@ -318,26 +329,27 @@ impl Recovery {
         self.round_trip.smoothed()
     }
 
-    /// The retransmission timeout before back-off.
+    /// Returns the retransmission timeout without back-off.
     pub(crate) fn timeout(&self) -> Duration {
         self.round_trip.timeout(&self.timers)
     }
 }
 
-/// Fraction bits of the golden ratio: odd, with no pattern that numbers could share.
+/// Fraction bits of the golden ratio.
+/// The number is odd, and its bits have no pattern that counters could repeat.
 const GOLDEN: u32 = 0x9e37_79b9;
-/// Fraction bits of √2, odd as well.
+/// Fraction bits of √2. The number is odd, too.
 const ROOT: u32 = 0x6a09_e667;
 
-/// Spreads every bit of `word` over the result. Each step can be undone, so no two words collide.
+/// Mixes every bit of `word` into the whole result. Each step can be inverted, so no two words collide.
 fn mix(word: u32) -> u32 {
     let word = (word ^ word >> 16).wrapping_mul(GOLDEN);
     let word = (word ^ word >> 15).wrapping_mul(ROOT);
     word ^ word >> 16
 }
 
-/// A pseudo-random number in 0..1 for a rank, subject and attempt: the worker's place among the members
-/// that send requests about `subject`.
+/// Returns a pseudo-random number from 0 to 1 for a rank, a subject and an attempt.
+/// It is the worker's place in the order in which members send requests about `subject`.
 fn lot(rank: Rank, subject: u32, attempt: u32) -> f64 {
     let words = [rank.get().into(), subject, attempt];
     let lot = words.into_iter().fold(mix(4), |state, word| mix(state.wrapping_mul(GOLDEN) ^ word));
@@ -435,7 +447,7 @@ mod tests {
         recovery.set_slice_time(Duration::MAX);
         let wait = recovery.deadline(64, 8) - now;
         assert!(wait <= timers().max_silence * (1 + MOST_SPURIOUS), "{wait:?}");
-        // What is asked for and comes was lost, and waits in no queue.
+        // A requested result that comes was lost before, and does not wait in a queue.
         (0..20).for_each(|_| recovery.requests.answered());
         assert!(recovery.deadline(64, 8) - now <= timers().max_silence);
     }
@@ -463,7 +475,7 @@ mod tests {
         recovery.sent(at(0), 0, false, true);
         recovery.answered(at(2), &flight(at(0), 1, 1), 1);
         assert_eq!(recovery.deadline(16, 1), at(6));
-        // From now on 16 are in flight, and a result comes every 5 ms.
+        // From now on, 16 slices are in flight, and a result comes every 5 ms.
         for result in 1..=16 {
             recovery.answered(at(2 + 5 * result), &flight(at(5 * result), 2, 1), 16);
         }
@@ -476,7 +488,7 @@ mod tests {
     fn the_requests_of_all_members_are_given_time_if_they_were_not_needed() {
         let mut recovery = recovery(0);
         recovery.sent(at(0), 0, false, true);
-        // A result every 5 ms. In 100 ms 20 retransmit requests are answered: two for each of 8 members.
+        // A result comes every 5 ms. In 100 ms, 20 retransmit requests are answered: two for each of 8 members.
         for result in 0..=16 {
             recovery.answered(at(2 + 5 * result), &flight(at(5 * result), 2, 1), 16);
         }

@@ -5,11 +5,9 @@
 //! request. If results wait in queues, they come as well, and the answer to the request comes behind them, as a
 //! duplicate.
 
-/// The number of answers that count; older answers weigh half as much.
+/// The number of answers after which the counts are halved, so that older answers weigh less.
 const LATELY: u32 = 64;
-/// Requests were needed if this number of them was needed for one that was not.
-/// The ratio is 25 or more over links that lose 2 to 20 %. Over slow links it is 0.1 to 8, and where it is highest,
-/// requests are few.
+/// Requests count as needed if this number of them was needed for each one that was not.
 const NEEDED_FOR_ONE: u32 = 5;
 /// The most spurious timeouts that count: silence then lasts up to 16 times `max_silence`, 4 s.
 pub(super) const MOST_SPURIOUS: u32 = 15;
@@ -25,8 +23,8 @@ pub(super) struct RetransmitRequests {
 }
 
 impl Default for RetransmitRequests {
-    /// Requests count as not needed until several were: the first results through slow links come
-    /// later than any timeout.
+    /// Requests count as not needed at first, because the first results through slow links come later than
+    /// any timeout.
     fn default() -> Self {
         Self { needed: 0, needless: 1, spurious: 0, is_spurious: true }
     }
@@ -107,7 +105,7 @@ mod tests {
         }
         requests.came_unasked();
         assert_eq!(requests.spurious(), MOST_SPURIOUS - 1);
-        // Losses explain all of it, once retransmit requests are needed.
+        // Once retransmit requests are needed, losses explain all silence.
         (0..10 * LATELY).for_each(|_| requests.answered());
         requests.asked();
         assert_eq!(requests.spurious(), 0);

@@ -9,7 +9,7 @@ use crate::tags::PadSum;
 use crate::takeover::FinishedSlice;
 use crate::time::Time;
 
-/// One slot of the window. `position` counts a worker's slices from 0: unlike a [`Seq`] it never wraps.
+/// One slot of the window. Positions count a worker's slices from 0. Unlike a [`Seq`], they never wrap.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
     /// The position of the slot's present slice: the slot's first slice without a result.
@@ -20,22 +20,23 @@ pub(crate) struct Slot {
 /// Progress of a slot's slice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum State {
-    /// Nothing to send: its operation has not started, or its scale is not known.
+    /// The slice cannot be sent: its operation has not started, or its scale is not known.
     Idle,
-    /// Waits to be sent for the first time.
+    /// The slice waits to be sent for the first time.
     Ready,
-    /// Was sent; the result is awaited.
+    /// The slice was sent; the result is awaited.
     Sent(Flight),
-    /// Was sent, but results of later ones came first: no longer in flight, one way or the other.
+    /// The slice was sent, but results of later slices came first.
+    /// It is late or lost, and does not count as in flight.
     Missing(Flight),
-    /// Was sent and probably lost; waits to be sent again.
+    /// The slice was sent and was probably lost. It waits to be sent again.
     Lost(Flight),
 }
 
 /// The state of a slice that was sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flight {
-    /// When it was sent last.
+    /// The time of its last transmission.
     pub(crate) sent: Time,
     /// The number of its last transmission, counted over all slices.
     pub(crate) transmission: u64,
@@ -43,7 +44,7 @@ pub(crate) struct Flight {
     pub(crate) attempts: u32,
     /// The generation in which it was sent first.
     pub(crate) generation: usize,
-    /// A wrong result for it has come.
+    /// True if a wrong result for the slice has come.
     pub(crate) mismatched: bool,
     /// The sum of all members' pads in its last transmission.
     pub(crate) pads: Option<PadSum>,
@@ -54,12 +55,12 @@ pub(crate) struct Flight {
 pub(crate) struct Slots {
     start: Seq,
     pub(super) slots: Box<[Slot]>,
-    /// The last result of each slot, once there was one. Its memory serves the slot's next ones, too.
+    /// The last result of each slot; `None` before the first. Later results of the slot reuse its memory.
     finished: Box<[Option<FinishedSlice>]>,
 }
 
 impl Slots {
-    /// `window` (a power of two) slots for slices from `start` on.
+    /// Makes `window` slots (a power of two) for slices from `start` on.
     pub(crate) fn new(start: Seq, window: u32) -> Self {
         let mask = window - 1;
         let slot =
@@ -79,13 +80,13 @@ impl Slots {
         seq.0 as usize & (self.slots.len() - 1)
     }
 
-    /// The slot that is at `position` now.
+    /// Returns the slot whose present slice is at `position`.
     pub(crate) fn at(&mut self, position: u64) -> Option<&mut Slot> {
         let index = self.index(self.seq(position));
         self.slots.get_mut(index).filter(|slot| slot.position == position)
     }
 
-    /// The slice of this number, if its result is awaited.
+    /// Returns the position and the flight of the slice `seq`, if its result is awaited.
     pub(crate) fn awaited(&self, seq: Seq) -> Option<(u64, Flight)> {
         let slot = self.slots.get(self.index(seq)).filter(|slot| self.seq(slot.position) == seq)?;
         match slot.state {
@@ -115,7 +116,7 @@ impl Slots {
         }
     }
 
-    /// Keeps a result, which that generation has summed, in place of the slot's last one.
+    /// Stores a result in place of the slot's last one. `job` is the generation that summed it.
     pub(crate) fn keep(
         &mut self,
         job: JobId,
@@ -135,13 +136,12 @@ impl Slots {
         }
     }
 
-    /// The slot's last result, if it is this slice's.
+    /// Returns the result of the slice `seq`, if it is the last result of its slot.
     pub(crate) fn finished(&self, seq: Seq) -> Option<&FinishedSlice> {
         self.finished.get(self.index(seq))?.as_ref().filter(|kept| kept.seq == seq)
     }
 
-    /// Records the result for `position`: its slot goes on to the next slice.
-    /// Returns the position of the next slice.
+    /// Records that the slice at `position` has a result, so that its slot moves to its next slice.
     pub(crate) fn advance(&mut self, position: u64) -> u64 {
         let next = position + self.window();
         if let Some(slot) = self.at(position) {
@@ -150,7 +150,8 @@ impl Slots {
         next
     }
 
-    /// Slices whose results are awaited and that are not to be sent again anyway.
+    /// Returns the positions of slices whose results are awaited, without slices that are queued for
+    /// retransmission.
     pub(crate) fn unanswered(&self) -> impl Iterator<Item = u64> {
         let unanswered = |slot: &&Slot| matches!(slot.state, State::Sent(_) | State::Missing(_));
         self.slots.iter().filter(unanswered).map(|slot| slot.position)

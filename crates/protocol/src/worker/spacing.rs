@@ -1,48 +1,50 @@
-//! Time that results take at the pace at which they come.
+//! The pace at which results come.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::time::Time;
 
-/// Spans that are remembered.
+/// The number of spans that are kept.
 const SPANS: usize = 8;
-/// The number of shortest spans that count.
-/// Most other spans contain a member's loss, and a worker that waited longer for that would lose more time by it.
+/// The number of shortest spans that are averaged.
+/// Most other spans contain a wait for a member's loss. If a worker waited longer because of them, it would lose more
+/// time.
 const COUNT_OF_SPANS: usize = 2;
 
 /// The time from one result to the next.
 ///
-/// It is measured over spans of as many results as were in flight, a window's worth, and not from one result to the
-/// next: a queue that passes joined packets at once delivers results in groups, without any time between the results of
-/// a group. A span is as long as the groups in it take, wherever in a group it begins, unless groups are longer than
-/// the window in flight.
+/// It is measured over spans, not from one result to the next, because a queue that passes joined packets at once
+/// delivers results in groups, without time between the results of a group. A span has as many results as were in
+/// flight when it began. So the position in a group at which a span begins does not matter, unless groups are larger
+/// than the number of slices in flight.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Spacing {
     mean: Duration,
-    /// The last spans, each divided by its results.
+    /// The durations of the last spans, each divided by its number of results.
     spans: VecDeque<Duration>,
-    /// The result at which the present span begins.
+    /// The time of the result at which the present span begins; `None` in a pause.
     begin: Option<Time>,
-    /// The number of results that the span needs, and the number that it has.
+    /// The number of results that the present span needs. `results` is the number that it has.
     goal: u32,
     results: u32,
 }
 
 impl Spacing {
-    /// There is a pause: nothing was awaited, or what was awaited did not come.
+    /// Ends the present span without a measurement, because no result was awaited or the awaited results
+    /// did not come.
     pub(super) fn pause(&mut self) {
         self.begin = None;
     }
 
-    /// Records a result, with `in_flight` slices in flight, including its own.
+    /// Records a result. `in_flight` is the number of slices in flight, including the slice of this result.
     pub(super) fn result(&mut self, now: Time, in_flight: u64) {
         let goal = u32::try_from(in_flight).unwrap_or(u32::MAX).max(1);
         let Some(begin) = self.begin else { return self.begin(now, goal) };
         self.results += 1;
         let spacing = (now - begin) / self.results;
         if !self.is_known() {
-            // Better than nothing, and soon needed: the first round trips, through empty queues, are far too short.
+            // An early estimate is needed, because the first round trips, through empty queues, are far too short.
             self.mean = spacing;
         }
         if self.results >= self.goal {
@@ -90,7 +92,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Makes a spacing after `groups` groups of results, one each `period`, with `in_flight` in flight.
+    /// Makes a spacing after `groups` groups of results, one in each `period`, with `in_flight` slices in
+    /// flight.
     fn after_groups(groups: u32, size: u32, period: Duration, in_flight: u64) -> Spacing {
         let mut spacing = Spacing::default();
         for group in 1..=groups {
@@ -131,7 +134,7 @@ mod tests {
     }
 
     proptest! {
-        /// However results are grouped, as long as a group is no longer than what is in flight.
+        /// Results may come in any groups that are not larger than the number of slices in flight.
         #[test]
         fn groups_do_not_count_as_a_faster_pace(size in 1u32..64, windows in 1u64..8) {
             let in_flight = u64::from(size) * windows;

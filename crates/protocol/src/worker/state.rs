@@ -1,4 +1,4 @@
-//! The state that determines a worker's future, hashed for programs that compare states.
+//! Hashes of the state that determines a worker's future, for programs that compare states.
 
 use std::hash::{Hash, Hasher};
 
@@ -24,7 +24,8 @@ impl Slots {
             let state = match slot.state {
                 State::Idle => None,
                 State::Ready => Some((0, 0, false)),
-                // Whether a slice counts as lost decides only when it is sent again; one that is queued is sent.
+                // The states `Sent` and `Missing` differ only in the time of the retransmission. A slice in `Lost` is
+                // in the queue.
                 State::Sent(flight) | State::Missing(flight) => {
                     Some((1, flight.generation, flight.mismatched))
                 }

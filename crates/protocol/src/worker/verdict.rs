@@ -1,4 +1,4 @@
-//! The verdict on an awaited result: right or wrong, and the generation that it belongs to.
+//! The decision on an awaited result: if it is correct, and the generation that it belongs to.
 
 use tributary_wire::{Header, JobId, Operator, Totals, ValuesView};
 
@@ -9,19 +9,19 @@ use crate::operation::{OperationEvent, OperationId};
 
 /// A result that settles its slice.
 pub(super) struct Settled {
-    /// The generation whose members have summed it.
+    /// The generation whose members are in the sum.
     pub(super) job: JobId,
-    /// The sum of the members' contributions without the values.
+    /// The aggregated header fields.
     pub(super) totals: Totals,
-    /// The operation fails by it.
+    /// The failure of the operation, if the result causes it.
     pub(super) failure: Option<OperationEvent>,
 }
 
 impl Worker {
-    /// Takes in a result, if it is the sum of some generation's members in which the slice was under way.
-    /// It must carry the [server's proof](crate::vouch) that all members get the same result. The worker requests a
-    /// wrong result again, since the copy may have been damaged on its way: then the slice is not settled. A second
-    /// wrong result fails its operation.
+    /// Checks a result. It is correct if it is the sum of a generation in which the slice was under way.
+    /// It must carry the [server's proof](crate::vouch) that all members get this result. If a result is wrong, its
+    /// copy may have been damaged on the way. So the worker requests it again, and this function returns `None`. A
+    /// second wrong result fails the operation.
     pub(super) fn judge(
         &mut self,
         (position, flight): (u64, &Flight),
@@ -51,7 +51,8 @@ impl Worker {
                     let failure = operation.accept(position, totals, values).err();
                     return Some(Settled { job, totals, failure: failed(id, failure) });
                 }
-                // What is wrong with it is said as of the present generation.
+                // If no generation fits, the error describes the mismatch with the present generation, which is checked
+                // first.
                 Err(mismatch) => drop(wrong.get_or_insert(mismatch)),
             }
         }

@@ -1,4 +1,4 @@
-//! A worker alone: a job of one member, whose results are what it has sent, with its server's word.
+//! A job of one member, whose results are its own slices with the server's voucher.
 
 use std::time::Duration;
 
@@ -78,7 +78,7 @@ pub(crate) fn served((header, values): &Slice, present: JobId) -> Slice {
     (out.header, out.values.to_vec())
 }
 
-/// Passes a result to the worker, whatever its source.
+/// Passes a result to the worker, from any source.
 pub(crate) fn give(worker: &mut Worker, now: Time, (header, values): &Slice) {
     let header = Header { kind: Kind::Result, ..*header };
     worker.handle_result(now, &header, ValuesView::new(&values::to_bytes(values)));

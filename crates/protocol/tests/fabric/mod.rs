@@ -1,5 +1,6 @@
-//! A network that loses, duplicates and reorders, with switches that aggregate: the slots of
-//! `docs/specification.md` (section 5), written again and as plainly as possible, to drive `Worker` and `Server` with.
+//! A simulated network that loses, duplicates and reorders packets, with switches that aggregate.
+//! It is a simple second implementation of the slots of `docs/specification.md` (section 5), with which tests drive
+//! `Worker` and `Server`.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -10,7 +11,7 @@ use tributary_wire::{Header, Hop, JobId, NodeId, Operator, Rank, Seq, SliceWidth
 
 pub(crate) type Values = Rc<[i32]>;
 
-/// Hands `values` on as a packet would.
+/// Passes `values` to `read` as a view, like a received packet.
 pub(crate) fn with_view<T>(values: &[i32], read: impl FnOnce(ValuesView<'_>) -> T) -> T {
     read(ValuesView::new(&tributary_wire::values::to_bytes(values)))
 }
@@ -36,7 +37,7 @@ struct Slot {
 /// Fault that a broken switch adds to the sums that it makes.
 pub(crate) type Fault = fn(Operator, &mut [i32], &mut Totals);
 
-/// Where a switch hangs, and whether it aggregates.
+/// A switch: its parent, and whether it aggregates.
 pub(crate) struct Switch {
     pub(crate) parent: Option<usize>,
     pub(crate) aggregates: bool,
@@ -44,24 +45,24 @@ pub(crate) struct Switch {
     slots: BTreeMap<u32, Slot>,
 }
 
-/// The switches, and each worker's way through them.
+/// The switches, and each worker's path through them.
 pub(crate) struct Fabric {
     pub(crate) switches: Vec<Switch>,
     pub(crate) window: u32,
-    /// Per rank: the switch that it hangs on.
+    /// For each rank, the switch that it is linked to.
     pub(crate) homes: Vec<usize>,
-    /// Per rank that is a member: its stack, the server's entry last.
+    /// For each member, its hop stack, with the server's entry last.
     pub(crate) stacks: BTreeMap<Rank, Vec<Hop>>,
-    /// The server, which hangs on the first switch.
+    /// The server, which is linked to the first switch.
     pub(crate) server: NodeId,
     pub(crate) server_fan_in: u8,
 }
 
-/// The first server; those that take over from it have the next numbers.
+/// The node id of the first server. Servers that take over from it have the next numbers.
 const FIRST_SERVER: u16 = 1000;
 
 impl Fabric {
-    /// `parents` and `aggregates` per switch, parents first; `homes` per rank.
+    /// Makes a fabric. `parents` and `aggregates` are by switch, with parents first; `homes` is by rank.
     pub(crate) fn new(
         parents: &[Option<usize>],
         aggregates: &[bool],
@@ -79,7 +80,7 @@ impl Fabric {
         Self { switches, window, homes, stacks: BTreeMap::new(), server, server_fan_in: 0 }
     }
 
-    /// Fills slots with what an earlier job may have left there.
+    /// Fills slots with arbitrary data that an earlier job may have left there.
     pub(crate) fn litter(&mut self, rng: &mut impl Rng, start: Seq) {
         for switch in &mut self.switches {
             for index in 0..self.window {
@@ -95,7 +96,8 @@ impl Fabric {
         }
     }
 
-    /// Plans the members' stacks: children are numbered, and fan-ins counted, by the flows that arrive.
+    /// Plans the members' hop stacks.
+    /// The numbers of children and the fan-ins follow from the flows that arrive.
     pub(crate) fn plan(&mut self, members: &[Rank]) {
         let mut flows: Vec<Vec<Vec<Rank>>> = vec![Vec::new(); self.switches.len()];
         let mut server: Vec<Vec<Rank>> = Vec::new();
@@ -125,7 +127,7 @@ impl Fabric {
         }
     }
 
-    /// The job's server is at another place from now on.
+    /// Moves the job's server to another node.
     pub(crate) fn move_server(&mut self) {
         self.server = NodeId::new(self.server.get() + 1).unwrap();
     }
@@ -135,8 +137,9 @@ impl Fabric {
         self.switches[at].slots.clear();
     }
 
-    /// The packets that a RESULT becomes when it leaves the server: one for each worker, even with
-    /// multicast: copies are lost one by one, and releases are conditional, so it is the harder case.
+    /// Returns the packets that a RESULT becomes when it leaves the server:
+    /// one for each worker, even with multicast.
+    /// That is the harder case, because copies are lost one by one, and releases are conditional.
     pub(crate) fn downwards(&self, header: Header, to: Recipient, values: &Values) -> Vec<Packet> {
         let ranks: Vec<Rank> = match to {
             Recipient::Rank(rank) => vec![rank],
@@ -150,7 +153,7 @@ impl Fabric {
         ranks.into_iter().map(packet).collect()
     }
 
-    /// One step of a packet through a switch; `None` when it is consumed.
+    /// Moves a packet through one switch; `None` if the switch consumes it.
     pub(crate) fn forward(&mut self, packet: Packet) -> Option<Packet> {
         match packet {
             Packet::Down { header, worker, mut path, values } => {
@@ -176,7 +179,7 @@ impl Fabric {
     }
 }
 
-/// The table of `docs/specification.md`, section 5.2.
+/// Implements the table of `docs/specification.md`, section 5.2.
 fn aggregate(
     switch: &mut Switch,
     window: u32,
@@ -219,7 +222,7 @@ fn aggregate(
     header.retransmit.then_some((header, None))
 }
 
-/// Collects what a worker wants to send.
+/// Collects the packets that a worker sends.
 pub(crate) fn collect(worker: &mut Worker, now: Time, stack: &[Hop], into: &mut Vec<Packet>) {
     while let Some(out) = worker.poll_transmit(now) {
         let values = Some(Rc::from(out.values));

@@ -6,7 +6,7 @@ use serde_json::ser::PrettyFormatter;
 use tributary_protocol::{GradientData, Sums};
 use tributary_wire::{Header, Hop, Message, MessageView};
 
-/// Words in a line of a file.
+/// The number of words in a line of a file.
 const WORDS: usize = 8;
 
 /// One job, its operations and all of its packets.
@@ -59,7 +59,7 @@ pub(crate) struct Operation {
     pub(crate) sums: Vec<String>,
 }
 
-/// The part of one member.
+/// The contribution of one member.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Contribution {
@@ -92,7 +92,7 @@ pub(crate) enum Step {
         #[serde(flatten)]
         packet: Packet,
     },
-    /// A RESULT that the server sends, and the members that receive it: all, unless they are named.
+    /// A RESULT that the server sends, and the members that receive it; all members if no list is given.
     Result {
         seq: u32,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -130,7 +130,7 @@ impl Packet {
     }
 }
 
-/// The hexadecimal digits of words of this many bytes.
+/// Returns the hexadecimal digits of words of `size` bytes.
 fn words(bytes: &[u8], size: usize) -> Vec<String> {
     bytes.chunks(size).map(hex::encode).collect()
 }
@@ -139,7 +139,7 @@ fn lines(words: &[String]) -> Vec<String> {
     words.chunks(WORDS).map(|line| line.join(" ")).collect()
 }
 
-/// Reads elements. An element is a number of as many bytes as its type has, big-endian.
+/// Reads elements. An element is a big-endian number with the number of bytes of its type.
 pub(crate) fn elements(element_type: &str, lines: &[String]) -> GradientData {
     let numbers =
         || lines.iter().flat_map(|line| line.split(' ')).map(|word| u64::from_str_radix(word, 16).unwrap());
@@ -158,7 +158,7 @@ pub(crate) fn elements(element_type: &str, lines: &[String]) -> GradientData {
     }
 }
 
-/// Writes sums. A sum is a number of 4 or 8 bytes, big-endian.
+/// Writes sums. A sum is a big-endian number of 4 or 8 bytes.
 pub(crate) fn sums(sums: &Sums) -> Vec<String> {
     let words: Vec<_> = match sums {
         Sums::F32(sums) => sums.iter().map(|sum| hex::encode(sum.to_be_bytes())).collect(),

@@ -1,4 +1,5 @@
-//! Jobs whose members, servers and trees change at random moments, on top of all that a network does.
+//! Tests of jobs whose members, servers and trees change at random moments, in addition to network
+//! faults.
 
 use std::collections::BTreeMap;
 
@@ -31,16 +32,16 @@ fn churns() -> impl Strategy<Value = Churn> {
 
 fn jobs() -> impl Strategy<Value = Setup> {
     (setups(), churns()).prop_map(|(setup, churn)| {
-        // A server that reads dies with its job.
+        // A server that reads cannot be replaced, so it must not die.
         let reads = setup.reads && !churn.servers;
         Setup { churn, reads, ..setup }
     })
 }
 
-/// Runs to the end.
+/// Runs a world to the end.
 ///
 /// # Errors
-/// What went wrong.
+/// A text that describes the failure.
 fn run(setup: &Setup, bug: Option<Bug>) -> Result<World, String> {
     run_with(setup, |world| world.bug = bug)
 }
@@ -66,7 +67,7 @@ proptest! {
     }
 }
 
-/// As many jobs as the test above tries.
+/// Generates as many jobs as the test above tries.
 fn samples() -> impl Iterator<Item = Setup> {
     let mut runner = TestRunner::deterministic();
     (0..CASES).map(move |_| jobs().new_tree(&mut runner).unwrap().current())

@@ -1,35 +1,35 @@
-//! Churn: random events for a job's parts while the job runs.
+//! Random events for the parts of a job while it runs (churn).
 
 use rand::RngExt;
 use tributary_wire::Rank;
 
 use super::World;
 
-/// Limit on pending orders of a host, and on pending news of the controller.
+/// The limit on pending orders of a host, and on pending notifications of the controller.
 const BACKLOG: usize = 6;
 
-/// Something that the controller will hear of.
+/// An event that will be reported to the controller.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum News {
     Dead(Rank),
     ServerDead,
 }
 
-/// The kinds of events that may happen, and their frequency.
+/// The kinds of events that may happen, and their probability.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Churn {
-    /// Chance of an event, per step.
+    /// The probability of an event in a step.
     pub(crate) rate: f64,
-    /// Chance that controller and members get on with their talk, per step: compared with packets
-    /// they may be slow or swift.
+    /// The probability, in a step, that controller and members exchange a message.
+    /// So their messages may be slow or fast compared with packets.
     pub(crate) talk: f64,
-    /// True if the controller may take slow members for dead.
+    /// True if the controller may regard slow members as dead.
     pub(crate) impatient: bool,
-    /// True if members leave, die and come back.
+    /// True if members leave, die and return.
     pub(crate) members: bool,
     /// True if servers die and move.
     pub(crate) servers: bool,
-    /// True if processes give up operations.
+    /// True if processes abandon operations.
     pub(crate) abandons: bool,
 }
 
@@ -39,10 +39,10 @@ impl Churn {
 }
 
 impl World {
-    /// Perhaps something happens.
+    /// Lets a random event happen, with the configured probability.
     pub(super) fn churn(&mut self) {
         let churn = self.churn;
-        // The controller may be some news behind, and members some orders, but not ever more.
+        // The numbers of pending notifications and orders are limited.
         let overtaken =
             self.news.len() > BACKLOG || self.hosts.iter().any(|host| host.orders.len() > BACKLOG);
         if churn.rate == 0.0 || overtaken || !self.rng.random_bool(churn.rate) {
@@ -87,7 +87,7 @@ impl World {
     pub(super) fn hear(&mut self) {
         let Some(at) = self.news.len().checked_sub(1) else { return };
         match self.news.swap_remove(self.rng.random_range(0..=at)) {
-            // It may have been missed, and removed, already; and have come back.
+            // The member may have been removed already because it did not answer, and may have returned.
             News::Dead(rank) if self.is_dead_member(rank) => self.controller.leaves(rank),
             News::ServerDead if !self.servers.contains_key(&self.fabric.server) => {
                 self.controller.server_died();

@@ -1,4 +1,4 @@
-//! A controller in small: it changes the job's structure by the rules of ARCHITECTURE.md.
+//! A small controller. It changes the job's structure by the rules of ARCHITECTURE.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use super::host::{Answer, Order, Place};
 use super::{Bug, FIRST_JOB, World};
 use crate::fabric::job;
 
-/// The number of checks of an attempt before the controller takes silent members for dead.
+/// The number of checks of an attempt after which the controller regards silent members as dead.
 const PATIENCE: u32 = 40;
 
-/// The events that the controller knows and has not acted upon.
+/// The events that the controller knows and has not yet handled.
 #[derive(Debug, Default)]
 pub(crate) struct Controller {
     /// Members that have died or want to leave.
@@ -23,7 +23,7 @@ pub(crate) struct Controller {
     pub(crate) server_died: bool,
     /// True if the server must move to another place.
     pub(crate) move_server: bool,
-    /// Something in the tree has changed.
+    /// True if the tree has changed.
     pub(crate) replan: bool,
     attempt: Option<Attempt>,
     attempts: u32,
@@ -43,7 +43,7 @@ struct Attempt {
     age: u32,
 }
 
-/// The state that the new server starts with, as far as the controller knows it.
+/// The state with which the new server starts, as far as the controller has received it.
 #[derive(Debug, Default)]
 struct Provided {
     dues: Vec<Seq>,
@@ -57,7 +57,7 @@ impl Controller {
         !pending && self.gone.is_empty() && self.returning.is_empty() && self.attempt.is_none()
     }
 
-    /// A member is no more, or wants to be none: that goes first.
+    /// Records that a member has died or leaves. This cancels the present attempt, because it has priority.
     pub(crate) fn leaves(&mut self, rank: Rank) {
         self.gone.insert(rank);
         self.attempt = None;
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// Removes members that do not answer: they are dead, or taken for dead.
+    /// Removes members that do not answer: they are dead, or count as dead.
     fn lose_patience(&mut self) {
         let Some(attempt) = &mut self.controller.attempt else { return };
         attempt.age += 1;
@@ -120,7 +120,7 @@ impl World {
                 self.controller.leaves(rank);
             }
         }
-        // A joiner that has died meanwhile, or a change that is called off.
+        // At random, an attempt with joiners is cancelled, as if a joiner had died.
         let is_alone = |attempt: &Attempt| !attempt.joiners.is_empty() && !attempt.new_server;
         if self.rng.random_bool(0.2) && self.controller.attempt.take_if(|attempt| is_alone(attempt)).is_some()
         {
@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// All members of the attempt are frozen.
+    /// Continues the attempt after all of its members are frozen.
     fn prepared(&mut self) -> Result<(), String> {
         let bug = self.bug;
         let Some(attempt) = &mut self.controller.attempt else { return Ok(()) };
@@ -193,7 +193,7 @@ impl World {
         Ok(())
     }
 
-    /// Returns the decision that a controller with a bug would have made.
+    /// Returns the decision of a controller with a bug.
     fn spoil(&self, dues: Vec<Seq>, wanted: Vec<(Seq, Rank)>) -> (Vec<Seq>, Vec<(Seq, Rank)>) {
         let window = self.fabric.window;
         let earlier = |due: &Seq| {
@@ -208,7 +208,7 @@ impl World {
         }
     }
 
-    /// Carries out the change, since the controller has all that the attempt needs.
+    /// Carries out the change, because the controller has all data that the attempt needs.
     fn carry_out(&mut self) -> Result<(), String> {
         let Some(attempt) = self.controller.attempt.take() else { return Ok(()) };
         let furthest = |a: Standing, b: Standing| if b.next.is_newer_than(a.next) { b } else { a };
@@ -217,7 +217,7 @@ impl World {
         self.change(&attempt.members, joiners, attempt.provided)
     }
 
-    /// A new generation: first the server, then the workers each in its time.
+    /// Changes to a new generation: first the server, then each worker at its own time.
     fn change(
         &mut self,
         remaining: &[Rank],

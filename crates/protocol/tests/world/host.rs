@@ -1,4 +1,4 @@
-//! One rank's host: its worker, and the process that has it reduce.
+//! The host of one rank: its worker, and the process for which the worker reduces.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -10,7 +10,7 @@ use tributary_wire::{Hop, JobId, Rank, Seq};
 
 use super::Bug;
 
-/// The end of one operation on one worker, or on a server that reads.
+/// The outcome of one operation on one worker, or on a server that reads.
 pub(crate) type Outcome = Result<Reduced, CollectiveError>;
 
 /// An order from the controller to a worker.
@@ -24,7 +24,7 @@ pub(crate) enum Order {
     Removed,
 }
 
-/// Message of a worker to the controller.
+/// A message of a worker to the controller.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Prepared { attempt: u32, rank: Rank, standing: Standing },
@@ -36,7 +36,7 @@ pub(crate) enum Answer {
 pub(crate) struct Place {
     /// The generation.
     pub(crate) generation: usize,
-    /// The worker's way up.
+    /// The worker's hop stack.
     pub(crate) stack: Vec<Hop>,
 }
 
@@ -45,19 +45,20 @@ pub(crate) struct Host {
     /// The worker; `None` on a host that is dead or that is not a member.
     pub(crate) worker: Option<Worker>,
     pub(crate) place: Place,
-    /// All operations of the job; and how many of them the process has started, or has missed.
+    /// All operations of the job.
+    /// `started` is the number of them that the process has started or has missed.
     inputs: Vec<AllReduce>,
     pub(crate) started: usize,
     /// The outcomes of the present worker's operations.
     pub(crate) outcomes: HashMap<OperationId, Outcome>,
     /// The generation in which the present worker has begun each operation.
     pub(crate) begun_in: HashMap<OperationId, usize>,
-    /// Operations that this or an earlier worker of the host has given up.
+    /// The operations that this or an earlier worker of the host has abandoned.
     pub(crate) abandoned: BTreeSet<OperationId>,
     pub(crate) orders: VecDeque<Order>,
-    /// The attempt for which it proceeds.
+    /// The attempt for which the worker proceeds.
     proceeding: Option<u32>,
-    /// Where it has told the controller that it stands, frozen.
+    /// The frozen progress that the worker has reported to the controller.
     told: Option<Standing>,
 }
 
@@ -106,7 +107,7 @@ impl Host {
         }
     }
 
-    /// Gives up the oldest operation that has not ended.
+    /// Abandons the oldest operation that has not ended.
     pub(crate) fn abandon_oldest(&mut self) {
         let Some(worker) = &mut self.worker else { return };
         let pending = |id: &u64| !self.outcomes.contains_key(&OperationId(*id));
@@ -116,7 +117,7 @@ impl Host {
         }
     }
 
-    /// Carries out an order; `Err` when the worker refuses.
+    /// Executes an order. Returns an error if the worker rejects it.
     pub(crate) fn obey(
         &mut self,
         now: Time,
@@ -164,7 +165,7 @@ impl Host {
         Ok(None)
     }
 
-    /// Says so once the worker has come to where it was to proceed to.
+    /// Returns a report once the worker has reached the operation to which it had to proceed.
     pub(crate) fn proceeded(&mut self) -> Option<Answer> {
         self.worker.as_ref().filter(|worker| worker.is_frozen())?;
         let attempt = self.proceeding.take()?;
@@ -178,8 +179,8 @@ impl Host {
         Some(Answer::Prepared { attempt, rank: self.rank, standing })
     }
 
-    /// Takes note of which operations have begun and how others have ended; `Err`
-    /// when one has ended before.
+    /// Records the operations that have begun, and the outcomes of operations that have ended.
+    /// Returns an error if an operation has ended before.
     pub(crate) fn take_events(&mut self) -> Result<Vec<OperationId>, String> {
         let begun = self.worker.as_ref().map_or(0, |worker| worker.standing().begun);
         for id in (0..begun).map(OperationId).filter(|id| !self.outcomes.get(id).is_some_and(is_missed)) {
@@ -193,7 +194,7 @@ impl Host {
     }
 }
 
-/// The outcome of an operation that was over before the worker joined.
+/// Returns the outcome of an operation that was over before the worker joined.
 fn missed() -> Outcome {
     Err(CollectiveError::Weight { tensor: "missed".to_owned(), weight: 0, most: 0 })
 }

@@ -9,7 +9,7 @@ use tributary_wire::{Header, Kind};
 use super::World;
 use crate::fabric::{Values, job, with_view};
 
-/// Sums of all members; some of them did not get to the server.
+/// The copied sums of all members. Some of them did not get to the server.
 #[derive(Debug, Default)]
 pub(crate) struct Keeper(Vec<(Header, Values)>);
 

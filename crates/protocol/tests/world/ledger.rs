@@ -1,4 +1,4 @@
-//! The conditions that must hold for every operation, whatever has happened to the job.
+//! The conditions that must hold for every operation, independent of the events in the job.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -7,7 +7,7 @@ use tributary_wire::Rank;
 
 use super::host::{Host, Outcome, is_missed};
 
-/// The members of each generation, and the operations that were checked without a fault.
+/// The members of each generation, and the operations whose outcomes were checked.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     /// The members of each generation.
@@ -28,8 +28,8 @@ impl Ledger {
         self.checked.contains(&id)
     }
 
-    /// Checks an operation, once all present members have an outcome of it: it is the right one, and the
-    /// same for all of them.
+    /// Checks an operation once all present members have an outcome of it.
+    /// The outcome must be correct, and equal on all of them.
     pub(crate) fn check(
         &mut self,
         id: OperationId,
@@ -55,8 +55,8 @@ impl Ledger {
         self.check_sum((id, since), reduced, inputs, &gave_up)
     }
 
-    /// Checks a result against the sums over those who can have taken part in each run; `since` is the
-    /// generation in which the first of the present members began the operation.
+    /// Checks a result against the sums over the members that can have taken part in each run.
+    /// `since` is the generation in which the first of the present members began the operation.
     fn check_sum(
         &self,
         (id, since): (OperationId, usize),
@@ -68,7 +68,7 @@ impl Ledger {
         let mut at = 0;
         for run in &reduced.runs {
             let members = self.members_in(id, since, run)?;
-            // Who has given up contributes all or nothing.
+            // A member that has abandoned the operation contributes everything or nothing.
             let unsure: Vec<Rank> = members.iter().copied().filter(|rank| gave_up.contains(rank)).collect();
             let is_right = |subset: u32| {
                 let is_out =
@@ -87,8 +87,9 @@ impl Ledger {
         if complete { Ok(()) } else { Err(format!("operation {}: {at} of {len} elements", id.0)) }
     }
 
-    /// Returns the members that took part in a run: the only set of members of that size since the
-    /// operation began. Within an operation members only leave.
+    /// Returns the members that took part in a run.
+    /// They are the only set of members of that size since the operation began, because members only leave during an
+    /// operation.
     fn members_in(&self, id: OperationId, since: usize, run: &Run) -> Result<&[Rank], String> {
         let of_this_size = |members: &&Vec<Rank>| members.len() == run.contributors as usize;
         let mut possible = self.generations[since..].iter().filter(of_this_size);
@@ -101,8 +102,9 @@ impl Ledger {
     }
 }
 
-/// Returns true if elements and weight of a run are those of exactly these contributions, as precise as
-/// their type promises; with `is_cut`, as precise as first limbs of values below 4 are.
+/// Returns true if the elements and the weight of a run are the sum of exactly these contributions.
+/// The precision must be the precision of the elements' type. With `is_cut`, it is the precision of first limbs of
+/// values below 4.
 fn is_sum(sums: &Sums, first: usize, run: &Run, inside: &[&AllReduce], is_cut: bool) -> bool {
     let weight: u32 = inside.iter().map(|operation| operation.weight).sum();
     let contributions: Vec<_> = inside.iter().map(|operation| contribution(operation)).collect();
@@ -115,7 +117,7 @@ fn is_sum(sums: &Sums, first: usize, run: &Run, inside: &[&AllReduce], is_cut: b
         && (first..first + run.len).all(|element| {
             let exact: f64 = contributions.iter().map(|values| values[element]).sum();
             let magnitude: f64 = contributions.iter().map(|values| values[element].abs()).sum();
-            // The sum in f64 is rounded, too.
+            // The reference sum in f64 is rounded, too.
             let allowed = magnitude * (2f64.powi(-precise) + 2f64.powi(-50)) + 2f64.powi(-149);
             let allowed = if is_cut { allowed + 2f64.powi(-22) } else { allowed };
             let is_near = |sum: f64| (sum - exact).abs() <= allowed;
@@ -130,7 +132,8 @@ fn is_sum(sums: &Sums, first: usize, run: &Run, inside: &[&AllReduce], is_cut: b
         })
 }
 
-/// Returns true if both are the same bits. NaN is not equal to itself.
+/// Returns true if both outcomes have the same bits.
+/// `==` does not help, because NaN is not equal to itself.
 pub(crate) fn is_same_outcome(one: &Outcome, other: &Outcome) -> bool {
     let (Ok(one), Ok(other)) = (one, other) else { return one == other };
     let are_same = match (&one.sums, &other.sums) {
@@ -146,12 +149,12 @@ pub(crate) fn is_same_outcome(one: &Outcome, other: &Outcome) -> bool {
     are_same && rest(one) == rest(other)
 }
 
-/// Returns true if both are the same infinity, or both NaN.
+/// Returns true if both are equal, or both are NaN.
 fn is_same(one: f64, other: f64) -> bool {
     one == other || one.is_nan() && other.is_nan()
 }
 
-/// One worker's contribution to each element, weighted.
+/// Returns one worker's weighted contribution to each element.
 fn contribution(operation: &AllReduce) -> Vec<f64> {
     let floats: Vec<f64> = match &operation.data {
         GradientData::F32(values)
@@ -162,7 +165,7 @@ fn contribution(operation: &AllReduce) -> Vec<f64> {
         GradientData::I32(values) => values.iter().map(|&x| x.into()).collect(),
         GradientData::I64(values) => values.iter().map(|&x| x as f64).collect(),
     };
-    // What has no weight may hold anything.
+    // A contribution without weight may have any values.
     let weigh = |x: f64| if operation.weight == 0 { 0.0 } else { x * f64::from(operation.weight) };
     floats.into_iter().map(weigh).collect()
 }

@@ -28,15 +28,16 @@ use host::{Answer, Host, Place, record};
 use keeper::Keeper;
 use ledger::Ledger;
 
-/// The probabilities of network faults, per packet and step.
+/// The probabilities of network faults, for each packet and step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Faults {
     pub(crate) loss: f64,
     pub(crate) duplicates: f64,
-    /// A packet is held back, and comes much later.
+    /// The probability that a packet is delayed for a long time.
     pub(crate) late: f64,
     pub(crate) reboots: f64,
-    /// A value of a result is damaged on its last way, though not twice for one slice and worker.
+    /// The probability that a value of a result is damaged on its last link.
+    /// It happens at most once for each slice and worker.
     pub(crate) damage: f64,
     pub(crate) damaged: Operator,
 }
@@ -49,19 +50,19 @@ impl Faults {
 /// An error in the behaviour of the controller of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bug {
-    /// Members are not frozen while a server takes over.
+    /// The controller does not freeze members while a server takes over.
     NoFreeze,
-    /// The new server begins with the least that any member waits for.
+    /// The new server begins with the earliest slice for which a member waits.
     LeastDues,
-    /// The new server begins one window before what is due.
+    /// The new server begins one window before the due slices.
     StartAnew,
     /// The new server gets no copies of finished slices.
     NoCopies,
-    /// Members join wherever the others are.
+    /// Members join in the middle of an operation.
     JoinInside,
     /// A new generation keeps the job id.
     SameJob,
-    /// A new generation has the job id of the one before the last.
+    /// A new generation has the job id of the generation before the previous one.
     OldJob,
 }
 
@@ -88,18 +89,18 @@ pub(crate) struct World {
     faults: Faults,
     churn: Churn,
     pub(crate) bug: Option<Bug>,
-    /// True if an operation that fails, or is not the same everywhere, ends the run.
+    /// True if the run ends when an operation fails or its outcomes differ.
     checks: bool,
     now: Time,
-    /// Every server that has not died: the present one, and those whose part is
-    /// over and who do not know it.
+    /// Every server that has not died:
+    /// the present server, and replaced servers that are not aware of their replacement.
     servers: HashMap<NodeId, Server>,
     pub(crate) hosts: Vec<Host>,
     inputs: Vec<Vec<AllReduce>>,
     network: Vec<Packet>,
-    /// Packets that come much later.
+    /// Packets that are delayed for a long time.
     late: Vec<Packet>,
-    /// The members that received a wrong copy of a result, with the slice.
+    /// The members that received a damaged copy of a result, with the slice.
     damaged: HashSet<(Rank, Seq)>,
     keeper: Option<Keeper>,
     reads: bool,
@@ -126,7 +127,7 @@ fn secret() -> JobSecret {
 }
 
 impl World {
-    /// `inputs[rank]` are the operations of that worker.
+    /// Makes a world. `inputs[rank]` are the operations of the worker with this rank.
     pub(crate) fn new(setup: &Setup, inputs: &[Vec<AllReduce>]) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(setup.seed);
         let mut fabric = Fabric::new(&setup.parents, &setup.aggregates, setup.homes.clone(), setup.window);
@@ -191,11 +192,11 @@ impl World {
         }
     }
 
-    /// Runs until every member has an outcome for all of its operations. Faults stop half-way, after which
-    /// everything must finish.
+    /// Runs until every member has an outcome for all of its operations.
+    /// Faults stop half-way; after that, everything must finish.
     ///
     /// # Errors
-    /// What went wrong, or that it got stuck.
+    /// A text that describes the failure, or the state in which the job got stuck.
     pub(crate) fn run(&mut self, steps: usize) -> Result<(), String> {
         for step in 0..steps {
             if self.is_done() {
@@ -210,7 +211,7 @@ impl World {
         Err(self.describe_stuck())
     }
 
-    /// Where everybody is.
+    /// Describes the state of all members.
     fn describe_stuck(&self) -> String {
         let member = |rank: &Rank| {
             let host = &self.hosts[usize::from(rank.get())];
@@ -227,10 +228,10 @@ impl World {
         )
     }
 
-    /// Runs where operations are meant to fail.
+    /// Runs a world in which operations are expected to fail.
     ///
     /// # Errors
-    /// That it got stuck.
+    /// A text that describes the state in which the job got stuck.
     pub(crate) fn run_unchecked(&mut self, steps: usize) -> Result<(), String> {
         self.checks = false;
         self.run(steps)
@@ -281,7 +282,7 @@ impl World {
         self.deliver(packet, faulty)
     }
 
-    /// The controller and its members talk.
+    /// Lets the controller and its members exchange a message.
     fn talk(&mut self) -> Result<(), String> {
         let at = self.rng.random_range(0..self.hosts.len());
         match self.rng.random_range(0..6) {
@@ -404,7 +405,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks every operation that is new to the present members.
+    /// Checks every operation whose outcomes were not checked before.
     fn check_everything(&mut self) -> Result<(), String> {
         let ids = (0..self.inputs[0].len() as u64).map(OperationId);
         ids.filter(|&id| !self.ledger.is_checked(id))
@@ -414,7 +415,7 @@ impl World {
     }
 }
 
-/// The same operation for every worker, from what each contributes.
+/// Makes an operation. Each worker calls it with its own contribution.
 pub(crate) fn operation(name: &str, data: GradientData, weight: u32) -> AllReduce {
     AllReduce { name: name.to_owned(), data, weight }
 }

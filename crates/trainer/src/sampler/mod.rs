@@ -1,19 +1,19 @@
-//! Which worker processes which samples in each step, while workers come and go.
+//! The choice of the samples that each worker processes in each step, while members change.
 //!
-//! Each worker has a shard of the data ([`Shards`]). Imagine a shard's epochs, each a permutation of its samples, laid
-//! end to end: a step takes the next `batch` samples from each shard *in use*, concatenates them in the order of the
-//! shards, and splits them among the members as equally as possible. So
+//! Each worker has a shard of the data ([`Shards`]). The epochs of a shard, each a permutation of its samples, follow
+//! one another in an endless sequence. A step takes the next `batch` samples from each shard *in use*, concatenates
+//! them in the order of the shards, and splits them among the members as equally as possible. The consequences are:
 //!
-//! - with everyone in, or with some workers *detached* (their shards are not in use), each member has its own shard's
-//!   samples;
-//! - where workers are left out and their data are shared (*shrink*: their shards are in use), each of the m members
-//!   has batch · N / m samples;
-//! - whatever the members are, each sample of a shard that is in use is taken once an epoch, and none of one that is not.
-//!   A shard that comes back into use goes on where it stopped.
+//! * If all workers are members, or if some workers are *detached* (their shards are not in use), each member has the
+//!   samples of its own shard.
+//! * If workers are excluded and their data are shared (*shrink*: their shards are in use), each of the m members has
+//!   batch · N / m samples.
+//! * For any members, each sample of a shard in use is taken once in each epoch, and no sample of another shard is
+//!   taken. When a shard comes back into use, it continues where it stopped.
 //!
-//! All of this follows from which steps were done with which members. Members agree on that without messages: they
-//! learn of a change at the same position in the order of their all-reduces (`Regroup` of `tributary-client`). One that
-//! joins takes over the others' [`state`](Sampler::state).
+//! The samples depend only on the steps that were done and the members of each step. Members agree on both without
+//! messages, because they receive a change at the same position in the order of their all-reduces (`Regroup` of
+//! `tributary-client`). A member that joins takes the [`state`](Sampler::state) of the others.
 //!
 //! ```
 //! use tributary_trainer::{Sampler, Shards};
@@ -37,32 +37,32 @@ use crate::error::TrainerError;
 pub use shards::Shards;
 use shards::piece;
 
-/// Values that stand for one number in a state: 16 bits each, which f32 and the
-/// fabric's fixed point hold exactly.
+/// The number of values that encode one number in a state.
+/// Each has 16 bits, which f32 and the fabric's fixed point represent exactly.
 const DIGITS: usize = 4;
 const DIGIT: u64 = 1 << 16;
 
-/// Chooses samples. All members of a training have equal samplers.
+/// Chooses samples. The samplers of all members of a training are equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sampler {
     shards: Shards,
     seed: u64,
     batch: usize,
-    /// In ascending order.
+    /// The members, in ascending order.
     members: Vec<u16>,
-    /// Shards in use, in ascending order; the shards of all members are among them.
+    /// The shards in use, in ascending order. They include the shards of all members.
     used: Vec<u16>,
-    /// Number of samples taken from each shard's sequence.
+    /// The number of samples that were taken from each shard's sequence.
     taken: Vec<u64>,
 }
 
 impl Sampler {
-    /// A sampler before the first step, with all workers in.
-    /// Each shard gives `batch` samples to a step. The seed determines their order.
+    /// Makes a sampler before the first step, with all workers as members.
+    /// Each shard contributes `batch` samples to a step. The seed determines their order.
     ///
     /// # Errors
     ///
-    /// [`TrainerError::NoSamples`] for a batch of 0.
+    /// [`TrainerError::NoSamples`] if `batch` is 0.
     pub fn new(shards: Shards, batch: usize, seed: u64) -> Result<Self, TrainerError> {
         if batch == 0 {
             return Err(TrainerError::NoSamples);
@@ -72,14 +72,15 @@ impl Sampler {
         Ok(Self { shards, seed, batch, members: all.clone(), used: all, taken })
     }
 
-    /// The samples of this step that a worker processes.
+    /// Returns the samples of this step that a worker processes.
     ///
-    /// A worker that is not a member gets the next samples of its own shard: its time for them shows its speed.
+    /// A worker that is not a member gets the next samples of its own shard. The time that it takes for them shows its
+    /// speed.
     pub fn samples(&self, worker: u16) -> Vec<usize> {
         let Ok(place) = self.members.binary_search(&worker) else { return self.next_of(worker) };
         let all = self.batch * self.used.len();
         let mine = piece(all, place, self.members.len());
-        // Only the shards of which it has samples.
+        // Only shards with samples of this worker are needed.
         let first = mine.start / self.batch;
         let last = mine.end.div_ceil(self.batch);
         let from_first = self.used[first..last].iter().flat_map(|shard| self.next_of(*shard));
@@ -98,12 +99,13 @@ impl Sampler {
         }
     }
 
-    /// Sets the members, and the shards whose data they process, from this step on, according to a
-    /// `Regroup`. Both are ascending.
+    /// Sets the members, and the shards whose data they process, from this step on.
+    /// A `Regroup` names both. Both must be ascending.
     ///
     /// # Errors
     ///
-    /// [`TrainerError::BadGroup`]: a worker does not exist, or a member's shard is not in use. Nothing is changed then.
+    /// [`TrainerError::BadGroup`] if a list is not ascending, the list of members is empty, a worker does not exist, or
+    /// a member's shard is not in use. The sampler is then unchanged.
     pub fn regroup(&mut self, members: &[u16], shards: &[u16]) -> Result<(), TrainerError> {
         let bad = |problem: String| Err(TrainerError::BadGroup { problem });
         for ranks in [members, shards] {
@@ -124,22 +126,23 @@ impl Sampler {
         Ok(())
     }
 
-    /// The state that a newcomer needs besides the members, for [`restore`](Self::restore).
+    /// Returns the state that a new member needs for [`restore`](Self::restore), in addition to the
+    /// members.
     /// It consists of whole numbers below 65536, which an all-reduce keeps exactly.
     pub fn state(&self) -> Vec<f32> {
         self.taken.iter().flat_map(|taken| digits(*taken)).collect()
     }
 
-    /// Number of values in a state.
+    /// Returns the number of values in a state.
     pub fn state_len(&self) -> usize {
         self.taken.len() * DIGITS
     }
 
-    /// Takes over the state of another sampler of the same shards.
+    /// Replaces the state with the state of another sampler of the same shards.
     ///
     /// # Errors
     ///
-    /// [`TrainerError::BadState`]; nothing is changed then.
+    /// [`TrainerError::BadState`] if this is not a state of such a sampler. The sampler is then unchanged.
     pub fn restore(&mut self, state: &[f32]) -> Result<(), TrainerError> {
         let (numbers, rest) = state.as_chunks::<DIGITS>();
         if numbers.len() != self.taken.len() || !rest.is_empty() {
@@ -149,7 +152,7 @@ impl Sampler {
         Ok(())
     }
 
-    /// The samples of a shard in this step.
+    /// Returns the samples of a shard in this step.
     fn next_of(&self, shard: u16) -> Vec<usize> {
         let samples = self.shards.of(shard);
         if samples.is_empty() {
@@ -167,10 +170,10 @@ impl Sampler {
         next
     }
 
-    /// The order of a shard's samples in one of its epochs.
+    /// Returns the order of a shard's samples in one of its epochs.
     fn permutation(&self, shard: u16, epoch: u64) -> Vec<usize> {
         let mut random = ChaCha8Rng::seed_from_u64(self.seed);
-        // Stream 0 is for the initial weights.
+        // Stream 0 is used for the initial weights.
         let stream = epoch.wrapping_mul(self.shards.len() as u64).wrapping_add(u64::from(shard));
         random.set_stream(stream.wrapping_add(1));
         let mut order = self.shards.of(shard).to_vec();
@@ -204,7 +207,7 @@ mod tests {
 
     use super::*;
 
-    /// A number of steps with the same members and shards.
+    /// A number of steps with fixed members and shards.
     #[derive(Debug, Clone)]
     struct Stretch {
         members: Vec<u16>,
@@ -230,8 +233,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever changes, no sample is lost, none is repeated within its shard's epoch, and none is taken
-        /// from a shard that is not in use.
+        /// For any changes, no sample is lost or repeated within its shard's epoch.
+        /// No sample is taken from a shard that is not in use.
         #[test]
         fn every_sample_of_the_shards_in_use_is_taken_once_an_epoch(
             (workers, samples, batch, seed, stretches) in course(),
@@ -262,7 +265,7 @@ mod tests {
             }
         }
 
-        /// A newcomer goes on exactly as those that were there before.
+        /// A new member continues exactly like the earlier members.
         #[test]
         fn a_state_is_all_that_a_newcomer_needs((workers, samples, batch, seed, stretches) in course()) {
             let shards = Shards::alike(samples, workers, seed).unwrap();
@@ -297,7 +300,7 @@ mod tests {
         let others = [0, 1, 2, 4, 5, 6, 7];
         sampler.regroup(&others, &others).unwrap();
         assert!((0..8).all(|worker| own(&sampler, worker) && sampler.samples(worker).len() == 4));
-        // A worker that is not in sees the same samples until it is.
+        // A worker that is not a member keeps the same samples until it becomes one.
         let waiting = sampler.samples(3);
         sampler.advance();
         assert_eq!(sampler.samples(3), waiting);

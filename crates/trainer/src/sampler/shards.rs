@@ -4,32 +4,34 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::error::TrainerError;
 
-/// The samples of a training in parts of equal size, give or take one: one for each worker, as if each
-/// had data of its own.
+/// The samples of a training in parts whose sizes differ by at most one: one part for each worker.
+/// Each worker thus has its own data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shards {
-    /// Indices of samples; none is in two shards.
+    /// The indices of the samples of each shard. No sample is in two shards.
     shards: Vec<Vec<usize>>,
 }
 
 impl Shards {
-    /// Shards that are alike: samples are assigned at random.
+    /// Makes shards with similar distributions: samples are assigned at random.
     ///
     /// # Errors
     ///
-    /// [`TrainerError::NoWorkers`], [`TrainerError::EmptyShard`].
+    /// [`TrainerError::NoWorkers`] without workers; [`TrainerError::EmptyShard`] if there are fewer samples than
+    /// workers.
     pub fn alike(samples: usize, workers: u16, seed: u64) -> Result<Self, TrainerError> {
         let mut order: Vec<usize> = (0..samples).collect();
         order.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
         Self::split(&order, workers)
     }
 
-    /// Shards that are skewed by class: each has samples of as few classes as possible.
+    /// Makes shards that are skewed by class: each has samples of as few classes as possible.
     /// `labels` has the class of each sample.
     ///
     /// # Errors
     ///
-    /// [`TrainerError::NoWorkers`], [`TrainerError::EmptyShard`].
+    /// [`TrainerError::NoWorkers`] without workers; [`TrainerError::EmptyShard`] if there are fewer samples than
+    /// workers.
     pub fn by_class(labels: &[usize], workers: u16) -> Result<Self, TrainerError> {
         let mut order: Vec<usize> = (0..labels.len()).collect();
         order.sort_by_key(|&sample| labels[sample]);
@@ -47,23 +49,24 @@ impl Shards {
         Ok(Self { shards: (0..workers).map(shard).collect() })
     }
 
-    /// The number of shards.
+    /// Returns the number of shards.
     pub fn len(&self) -> usize {
         self.shards.len()
     }
 
-    /// Returns true without shards, which is never the case.
+    /// Returns false, because there is at least one shard.
     pub fn is_empty(&self) -> bool {
         self.shards.is_empty()
     }
 
-    /// The samples of a worker's shard; none if the worker does not exist.
+    /// Returns the samples of a worker's shard; none if the worker does not exist.
     pub fn of(&self, worker: u16) -> &[usize] {
         self.shards.get(usize::from(worker)).map_or(&[], Vec::as_slice)
     }
 }
 
-/// Piece `index` of `count` pieces of `len` items, as equal as possible.
+/// Returns the range of piece `index`, if `len` items are split into `count` pieces as equally as
+/// possible.
 pub(super) fn piece(len: usize, index: usize, count: usize) -> std::ops::Range<usize> {
     len * index / count..len * (index + 1) / count
 }

@@ -1,10 +1,10 @@
-//! The products of eight values at a time, with AVX2.
+//! The products of eight values and their coefficients at a time, with AVX2.
 //!
-//! AVX2 multiplies the lower halves, with their signs, of four 64-bit lanes. A coefficient has up to 58 bits, so it is
-//! stored in two digits of k bits, like the [field's](super::Field) tags. The digits are signed: at most 2^(k - 1), and
-//! above minus that. A product of a value with one of them is at least -2^(k + 30) and below 2^(k + 30), so that
-//! 2^(33 - k) of them fit into a lane. Then each half of a lane is added to a sum of its own, which has room for all products
-//! of a slice.
+//! AVX2 multiplies the signed lower halves of four 64-bit lanes. A coefficient has up to 58 bits, so it is stored in
+//! two digits of k bits, like the [field's](super::Field) tags. The digits are signed: above −2^(k − 1), and at most
+//! 2^(k − 1). The product of a value and a digit is at least −2^(k + 30) and below 2^(k + 30), so a lane can hold a sum
+//! of 2^(33 − k) products. Then each half of a lane is added to a separate sum, which has room for all products of a
+//! slice.
 
 use std::arch::x86_64::{
     __m256i, _mm256_add_epi64, _mm256_and_si256, _mm256_extract_epi64, _mm256_mul_epi32, _mm256_set1_epi64x,
@@ -13,13 +13,13 @@ use std::arch::x86_64::{
 
 use tributary_wire::ValuesView;
 
-/// Values in a vector.
+/// The number of values in a vector.
 const AT_ONCE: usize = 8;
 
-/// The lower half of a lane.
+/// The mask of the lower half of a lane.
 const LOWER: i64 = u32::MAX as i64;
 
-/// One coefficient for each value, in vectors. There are some only where the processor has AVX2.
+/// One coefficient for each value, in vectors. They exist only on processors with AVX2.
 #[derive(Clone)]
 pub(super) struct Multipliers {
     eights: Box<[Eight]>,
@@ -48,25 +48,26 @@ impl Eight {
     }
 }
 
-/// Values, those at even places and those at odd ones, in the lower half of each lane.
+/// Eight values in the lower halves of lanes: the values at even places, and the values at odd places.
 type Lanes = (__m256i, __m256i);
 
 impl Multipliers {
-    /// `None` where the processor has no AVX2.
-    /// `coefficients`: with digits as above; what is left of them after the last eight is left out.
+    /// Makes the vectors of `coefficients`; `None` if the processor does not have AVX2.
+    /// The coefficients must fit into the digits described above. Coefficients after the last complete group of eight
+    /// are left out.
     pub(super) fn new(digit_bits: u32, coefficients: &[i64]) -> Option<Self> {
         let eights = coefficients.as_chunks().0.iter().map(|eight| Eight::new(eight, digit_bits));
         is_x86_feature_detected!("avx2").then(|| Self { eights: eights.collect(), digit_bits })
     }
 
-    /// The sum of products, and of how many values it is.
+    /// Returns the sum of products, and the number of values in it.
     #[allow(unsafe_code)]
     pub(super) fn of_numbers(&self, values: &[i32]) -> (i128, usize) {
-        // SAFETY: the processor has AVX2: such multipliers are made only with it.
+        // SAFETY: the processor has AVX2, because `new` makes multipliers only if it does.
         unsafe { self.sum_of_numbers(values.as_chunks().0) }
     }
 
-    /// The same of values as they came.
+    /// Computes the sum like [`of_numbers`](Self::of_numbers), of received big-endian values.
     #[allow(unsafe_code)]
     pub(super) fn of_view(&self, values: ValuesView<'_>) -> (i128, usize) {
         // SAFETY: as in `of_numbers`.
@@ -83,7 +84,7 @@ impl Multipliers {
 
     #[target_feature(enable = "avx2")]
     fn sum_of_view(&self, values: &[[u8; AT_ONCE * size_of::<i32>()]]) -> (i128, usize) {
-        // Also turns the bytes round.
+        // These shuffles also reverse the byte order of each value.
         #[rustfmt::skip]
         let (even, odd) = (
             _mm256_setr_epi8(
@@ -109,7 +110,7 @@ impl Multipliers {
         let room = 1 << (33 - self.digit_bits);
         let mut sums = [HalfSums::new(); 2];
         for (eights, values) in self.eights.chunks(room).zip(values.chunks(room)) {
-            // As far from either end as a sum of products may be from 0.
+            // Sums start in the middle of the unsigned range, so that positive and negative sums of products fit.
             let mut products = [[_mm256_set1_epi64x(i64::MIN); 2]; 2];
             for (eight, values) in eights.iter().zip(values) {
                 let (even, odd) = lanes(values);
@@ -130,13 +131,13 @@ impl Multipliers {
     }
 }
 
-/// Sums of products with one of the digits, each above the least number that a lane may hold: the sums
-/// of their lower and of their upper halves.
+/// Sums of products with one of the two digits, separately for the lower and the upper halves of lanes.
+/// Each lane has the offset 2^63, so that it is not negative.
 #[derive(Clone, Copy)]
 struct HalfSums {
     lower: __m256i,
     upper: __m256i,
-    /// Number of lanes that have been added.
+    /// The number of lanes that have been added.
     lanes: i128,
 }
 
@@ -172,7 +173,7 @@ fn vector(of: &[i32; AT_ONCE]) -> __m256i {
     _mm256_setr_epi32(a, b, c, d, e, f, g, h)
 }
 
-/// The sum of four lanes.
+/// Returns the sum of four lanes.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn across(lanes: __m256i) -> i64 {

@@ -1,4 +1,5 @@
-//! The sum of a slice's values, each times its coefficient: the loop that a tag's cost is made of.
+//! The sum of a slice's values, each times its coefficient.
+//! This loop takes most of the time of making a tag.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -10,9 +11,9 @@ use super::field::Field;
 /// One coefficient for each value of a slice.
 #[derive(Clone)]
 pub(super) struct Multipliers {
-    /// Each coefficient c as c or c − P: the number with fewer bits.
+    /// Each coefficient c as c or c − P: the number with the smaller magnitude.
     coefficients: Box<[i64]>,
-    /// The same for wide vectors, where the processor has them.
+    /// The coefficients for wide vectors, if the processor has them.
     #[cfg(target_arch = "x86_64")]
     vectors: Option<avx2::Multipliers>,
 }
@@ -29,7 +30,7 @@ impl Multipliers {
         }
     }
 
-    /// Σ coefficient · value, not reduced: its magnitude is at most that of 2^92 for each value.
+    /// Returns Σ coefficient · value, not reduced. For each value, its magnitude grows by at most 2^92.
     pub(super) fn of_numbers(&self, values: &[i32]) -> i128 {
         #[cfg(target_arch = "x86_64")]
         if let Some(vectors) = &self.vectors {
@@ -39,7 +40,7 @@ impl Multipliers {
         self.one_by_one(0, values.iter().copied())
     }
 
-    /// The same of values as they came.
+    /// Computes the sum like [`of_numbers`](Self::of_numbers), of received big-endian values.
     pub(super) fn of_view(&self, values: ValuesView<'_>) -> i128 {
         #[cfg(target_arch = "x86_64")]
         if let Some(vectors) = &self.vectors {
@@ -49,20 +50,20 @@ impl Multipliers {
         self.one_by_one(0, values.iter())
     }
 
-    /// The same of the values after the first ones, one at a time.
+    /// Computes the sum one value at a time, without the first `first` values.
     fn one_by_one(&self, first: usize, values: impl Iterator<Item = i32>) -> i128 {
         let products = self.coefficients.iter().zip(values).skip(first);
         products.map(|(coefficient, value)| i128::from(*coefficient) * i128::from(value)).sum()
     }
 }
 
-/// The number, or the number less the prime from half of the power of two above the
-/// prime on; in fact half of a digit later, so that both digits can be chosen to be at most half of a digit's power of
-/// two, and above minus that.
+/// Returns the number if it is small, or else the number minus the prime.
+/// The threshold is half of the power of two above the prime, plus 2^(k − 1), where k is the number of
+/// bits of a digit. So both digits can be chosen above −2^(k − 1) and at most 2^(k − 1).
 fn nearest_to_zero(field: Field, number: u64) -> i64 {
     let bits = field.digit_bits();
     let most = (1 << (2 * bits - 1)) + (1 << (bits - 1));
-    // Both are below 2^58.
+    // The number and the prime are below 2^58, so the casts keep their values.
     if number <= most { number.cast_signed() } else { number.cast_signed() - field.prime().cast_signed() }
 }
 
@@ -78,7 +79,8 @@ mod tests {
         field.reduce(products.sum())
     }
 
-    /// All that there are: numbers, in both forms, and without wide vectors.
+    /// Returns the sums by all implementations:
+    /// from numbers, from received bytes, and without wide vectors.
     fn sums(multipliers: &Multipliers, numbers: &[i32]) -> [i128; 3] {
         let bytes = tributary_wire::values::to_bytes(numbers);
         [
@@ -92,7 +94,7 @@ mod tests {
         (1..=15_u32).prop_map(|doublings| Field::new(1 << doublings))
     }
 
-    /// Makes slices of any width, and of lengths that are not multiples of any vector.
+    /// Makes slices of any width, also with lengths that are not multiples of a vector.
     fn coefficients_and_numbers() -> impl Strategy<Value = (Vec<u64>, Vec<i32>)> {
         let widths: Vec<_> = SliceWidth::all().map(SliceWidth::values).chain([0, 1, 45]).collect();
         prop::sample::select(widths).prop_flat_map(|values| {
@@ -112,7 +114,7 @@ mod tests {
         }
     }
 
-    /// The largest products of either sign, and the coefficients where digits are carried.
+    /// Tests the largest products of either sign, and coefficients whose digits have a carry.
     #[test]
     fn the_largest_of_all_have_room() {
         let values = SliceWidth::WIDEST.values();
