@@ -43,8 +43,8 @@ fn time(plan: &Plan, others: &FabricState) -> f64 {
 impl Plan {
     /// Returns true if the job can run by this plan.
     ///
-    /// Nothing that the plan uses is dead, and the plain switches of its tree forward along it. `topology` must be the
-    /// topology that the plan was made for.
+    /// Then every node and link of the plan is alive, and the plain switches of its tree forward along it. `topology`
+    /// must be the topology that the plan was made for.
     pub fn works(&self, topology: &Topology, state: &FabricState) -> bool {
         !self.is_hit(state)
             && (self.switches.iter().all(|role| role.programmable) || {

@@ -78,7 +78,7 @@ pub enum PlanError {
         /// The width of the job's slices.
         width: SliceWidth,
     },
-    /// A worker reaches the server only over links that lose packets as long as the job's.
+    /// Every live path contains a link that loses packets of the length of the job's packets.
     #[error(
         "worker {worker:?} reaches the server {server:?} only over links that lose packets of {needed} bytes, as slices of \
          {values} values need: that between {first:?} and {second:?} does, though its mtu is {mtu} by the topology; raise the \

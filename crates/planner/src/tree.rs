@@ -42,7 +42,8 @@ pub(crate) struct Leaf {
 pub(crate) struct Branch {
     pub(crate) switch: NodeKey,
     pub(crate) up: Neighbour,
-    /// The place of the next switch. The number of branches stands for the server.
+    /// The place of the next switch.
+    /// For the last switch, it is the number of branches, which represents the server.
     pub(crate) above: usize,
 }
 

@@ -155,7 +155,7 @@ fn a_link_that_loses_a_jobs_packets_is_left_and_one_that_loses_longer_ones_is_no
     assert!(is_better(&new, &present, &fabric.state));
 }
 
-/// Makes two leaves with two workers and a server each, below three spines.
+/// Makes three spines above two leaves: two servers at the first leaf, four workers at the second.
 fn three_spines() -> Fabric {
     let mut text = "name = 'three'\ndefaults = { rate = '100 Mbit/s' }\nswitch = [".to_owned();
     text += "{ name = 's0' }, { name = 's1' }, { name = 's2' }, { name = 'l0' }, { name = 'l1' }]\nhost = [";

@@ -56,7 +56,7 @@ pub struct ServerConfig {
     pub width: SliceWidth,
     /// The window in slices, as in [`WorkerConfig::window`].
     pub window: u32,
-    /// The first slice that the job will send.
+    /// The first slice that the members will send.
     /// A server that [takes over](crate::Server::take_over) receives the slice that is due in each slot instead.
     pub start: Seq,
     /// The number of children from which the server waits for each slice. It is equal to the fan-in of the

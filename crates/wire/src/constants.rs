@@ -16,7 +16,7 @@ pub const FLAG_MAX: u8 = 0x01;
 pub const FLAG_RETRANSMIT: u8 = 0x02;
 /// Header flag: the packet is a PROBE. It has no values and only requests a result.
 pub const FLAG_PROBE: u8 = 0x04;
-/// The rank that stands for every member of the job.
+/// The rank that addresses every member of the job.
 pub const RANK_ALL: u16 = 0xffff;
 /// The job id that means "no job". An unused slot holds it.
 pub const NO_JOB: u16 = 0;

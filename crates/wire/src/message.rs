@@ -23,7 +23,7 @@ pub enum Kind {
     Result,
 }
 
-/// The operation that combines slices.
+/// The operator that combines the values of slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// 32-bit addition.
@@ -69,7 +69,7 @@ pub struct Tag {
 pub struct Header {
     /// The direction in which the message travels.
     pub kind: Kind,
-    /// The operation that combines the slice's values.
+    /// The operator that combines the slice's values.
     pub operator: Operator,
     /// True if the worker has sent this slice before.
     pub retransmit: bool,

@@ -51,9 +51,9 @@ pub enum GradientData {
     F16(Vec<f32>),
     /// bfloat16, the upper half of single precision. Values are widened to single precision.
     BF16(Vec<f32>),
-    /// IEEE 754 single precision, whose sum is the nearest f32 to the exact one.
+    /// IEEE 754 single precision. A sum is the f32 that is nearest to the exact sum.
     F32Exact(Vec<f32>),
-    /// IEEE 754 double precision, whose sum is the nearest f64 to the exact one.
+    /// IEEE 754 double precision. A sum is the f64 that is nearest to the exact sum.
     F64(Vec<f64>),
     /// Integers of 32 bits, added exactly; a sum that does not fit is an error.
     I32(Vec<i32>),

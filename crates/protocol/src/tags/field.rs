@@ -52,7 +52,7 @@ impl Field {
     /// `distance`.
     pub(super) fn reduce(self, number: i128) -> u64 {
         let (bits, prime) = (2 * self.digit_bits, u128::from(self.prime));
-        // A number n below 0 is reduced as -1 - n, which is not negative.
+        // For a negative number n, −1 − n is reduced, which is not negative.
         let mut left = (number ^ (number >> 127)).cast_unsigned();
         while left >> bits > 0 {
             left = (left >> bits) * u128::from(self.distance) + (left & ((1 << bits) - 1));
