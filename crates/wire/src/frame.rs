@@ -75,8 +75,8 @@ pub fn marks(job: JobId) -> [(usize, u16); 3] {
 /// Writes a whole frame to the start of `out` and returns its length.
 ///
 /// # Errors
-/// [`WireError::Truncated`] if `out` is shorter than [`frame_len`]; [`WireError::Bad`] if the frame is too long for IPv4;
-/// also the errors of [`Message::emit`].
+/// [`WireError::Truncated`] if `out` is shorter than [`frame_len`]; [`WireError::Bad`] if the frame is too long for
+/// IPv4; also the errors of [`Message::emit`].
 pub fn emit(header: &FrameHeader, message: &Message<'_>, out: &mut [u8]) -> Result<usize, WireError> {
     let (len, got) = (frame_len(message), out.len());
     let truncated = WireError::Truncated { part: "buffer", needed: len, got };

@@ -70,7 +70,7 @@ impl Profile {
     /// worker.
     ///
     /// # Errors
-    /// [`ProfileError`] if the workers do not have the same gradients, or if the list of workers or of gradients is empty.
+    /// [`ProfileError`] if the workers do not have the same gradients, or if a list of workers or gradients is empty.
     pub fn slowest<'a>(profiles: impl IntoIterator<Item = (u32, &'a Self)>) -> Result<Self, ProfileError> {
         let mut profiles = profiles.into_iter();
         let (first, profile) = profiles.next().ok_or(ProfileError::NoWorker)?;

@@ -23,8 +23,8 @@
 //! a larger value detects it. To detect a maximum that is too high, each lane of a bound names the member that it comes
 //! from. That member confirms it in the SUM slice whose scale follows from it: `owns_l` is 1 at the owner of lane l and
 //! 0 at other members. The receiver expects one confirmation for each lane whose owner is still a member. The pads
-//! cover a keyed digest of the bounds that a member received. So differences of the maxima between members are detected,
-//! too.
+//! cover a keyed digest of the bounds that a member received. So differences of the maxima between members are also
+//! detected.
 
 mod field;
 mod keys;
