@@ -25,7 +25,7 @@ pub enum Kind {
         feedback: bool,
     },
     /// `casq-4-shared`.
-    /// The program that sums the codes can compute their residual, and adds it to the next gradient.
+    /// It has no `feedback`: a client that wants error feedback adds the residual to the next gradient itself.
     Shared,
 }
 

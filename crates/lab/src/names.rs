@@ -4,8 +4,8 @@
 const PREFIX: &str = "tributary";
 /// The longest name of an interface that the kernel allows (`IFNAMSIZ` less the final zero).
 const MAX_INTERFACE_NAME: usize = 15;
-/// The longest name of a lab. With the longest node name, the namespace's name is still a valid file
-/// name.
+/// The greatest length of a lab's name, in bytes.
+/// With the longest node name, the namespace's name is still a valid file name.
 const MAX_LAB_NAME: usize = 32;
 
 /// The bridge in a switch's namespace, if a kernel bridge replaces the switch.

@@ -23,11 +23,11 @@ pub use interface::{
 };
 pub use meter::{Carried, DirectionMeter, InterfaceMeter, LinkMeter, RepairMeter};
 
-/// A value that two bytes of a frame must have.
+/// A value of two bytes of a frame, by which a port selects the frames that it returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mark {
-    /// The offset of the two bytes in the frame. A port selects frames that arrived joined by their first
-    /// frame, and these frames may differ beyond the 46th byte.
+    /// The offset of the two bytes in the frame.
+    /// If frames arrive joined, a port examines the first of them only. The others may differ beyond the 46th byte.
     pub at: usize,
     /// The value of the two bytes, big-endian.
     pub value: u16,

@@ -59,7 +59,8 @@ pub struct SelectionInput<'a> {
     pub share: f64,
     /// The time of an all-reduce.
     pub communication: Communication,
-    /// θ: the largest share of degraded processes for which they are detached.
+    /// θ: degraded processes are detached if they are at most this share of all processes.
+    /// If they are more, the other processes take over their data.
     pub theta: f64,
 }
 

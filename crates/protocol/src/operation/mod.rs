@@ -401,7 +401,8 @@ impl<C> Operation<C> {
         Ok(())
     }
 
-    /// Records the agreement of MAX slice `index`. After the last one, the number of rest slices follows.
+    /// Records the agreement of MAX slice `index`.
+    /// After the last MAX slice it lays out the rest slices, because their number depends on all agreements.
     fn settle(&mut self, index: usize, agreement: Agreement) {
         if let Some(to) = self.agreements.get_mut(index) {
             *to = agreement;

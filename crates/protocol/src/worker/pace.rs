@@ -110,8 +110,8 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns the number of slices that leave together after `answered` results.
-    /// Before, `limit` slices are in flight.
+    /// Returns the number of slices that leave together when `answered` results arrive while the limit of
+    /// slices is in flight.
     fn leave(pace: &mut Pace, answered: u64, round_trip: Option<Duration>) -> u64 {
         let mut in_flight = pace.limit() - answered;
         let from = in_flight;

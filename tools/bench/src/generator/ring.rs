@@ -28,9 +28,10 @@ const SLOTS_AN_ITEM: usize = 4;
 const MOST_BYTES: usize = 64 << 20;
 /// The smallest block of a ring, in bytes. Slots are a power of two long, so that blocks have no gaps.
 const BLOCK_BYTES: usize = 64 << 10;
-/// Room in a slot besides the frame, in bytes.
+/// The bytes of a slot beyond the expected frame length.
 ///
-/// It is for the kernel's header. It also shows a frame that the switch has made longer.
+/// They hold the kernel's header. If the switch has made a frame longer, they also hold the surplus, so that the error is
+/// detected.
 const ROOM: usize = 1024;
 
 /// A packet socket that receives single frames.
