@@ -56,6 +56,10 @@ class Prompt(CLI):
         """Repairs a link that was cut: repair leaf0-w1"""
         self._for_each_name(line, "a link", self._fabric.links.repair, "link {} is whole")
 
+    def do_mend(self, line: str) -> None:
+        """The former name of repair"""
+        self.do_repair(line)
+
     def _for_each_name(self, line: str, what: str, do: Callable[[str], object], done: str) -> None:
         """Calls `do` for each name in the line."""
         names = line.split()

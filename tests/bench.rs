@@ -252,6 +252,11 @@ fn labs_need_the_program_tributary_and_the_error_says_where() {
     let said = stderr(&refused);
     assert_eq!(refused.status.code(), Some(1), "{said}");
     assert!(said.contains(none) && said.contains("TRIBUTARY_BINARY"), "{said}");
+    // A program, but another one.
+    let refused = BENCH.command(&["agent"]).env("TRIBUTARY_BINARY", "/bin/true").output().unwrap();
+    let said = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("/bin/true is not the program `tributary`"), "{said}");
     let folder = tempfile::tempdir().unwrap();
     let alone = folder.path().join(BENCH.name());
     fs::copy(BENCH.path(), &alone).unwrap();

@@ -11,7 +11,7 @@ mod measurements;
 
 use std::process::{self, ExitCode};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 use tributary::VERSION;
 use tributary::lab::{rights, tributary_program};
@@ -89,7 +89,7 @@ fn run(command: &Command) -> Result<()> {
         _ => None,
     };
     let _rights = if command.makes_labs() {
-        warn_of_another_version()?;
+        check_tributary()?;
         Some(rights()?)
     } else {
         None
@@ -112,20 +112,26 @@ fn run(command: &Command) -> Result<()> {
     }
 }
 
-/// Warns if the daemons of labs are built from another commit than this program.
+/// Checks that labs will run `tributary`, and warns if it is of another commit than this program.
 ///
 /// This happens if cargo has rebuilt only one of the programs.
-fn warn_of_another_version() -> Result<()> {
+///
+/// # Errors
+/// The program cannot be run, or is not `tributary`.
+fn check_tributary() -> Result<()> {
+    const FIX: &str =
+        "install `tributary` in the folder of this program, or set TRIBUTARY_BINARY to its path";
     let tributary = tributary_program()?;
-    let told = process::Command::new(&tributary).arg("--version").output();
-    let told = told.with_context(|| format!("cannot run {}", tributary.display()))?;
-    let told = String::from_utf8_lossy(&told.stdout);
-    let version = told.lines().next().and_then(|line| line.strip_prefix("tributary "));
-    if version != Some(VERSION.as_str()) {
+    let printed = process::Command::new(&tributary).arg("--version").output();
+    let printed = printed.with_context(|| format!("cannot run {}: {FIX}", tributary.display()))?;
+    let printed = String::from_utf8_lossy(&printed.stdout);
+    let Some(version) = printed.lines().next().and_then(|line| line.strip_prefix("tributary ")) else {
+        bail!("{} is not the program `tributary`: {FIX}", tributary.display());
+    };
+    if version != VERSION.as_str() {
         output::complain(format_args!(
-            "warning: labs run {} {}, but this program is {}: build both at the same commit",
+            "warning: labs run {} {version}, but this program is {}: build both at the same commit",
             tributary.display(),
-            version.unwrap_or("of an unknown version"),
             *VERSION,
         ));
     }

@@ -24,8 +24,30 @@ impl MovedArgs {
         let given = self.arguments.iter().map(|argument| argument.to_string_lossy());
         for word in new.iter().map(|word| (*word).into()).chain(given) {
             command.push(' ');
-            command.push_str(&word);
+            command.push_str(&quoted(&word));
         }
         Err(WrongUse(format!("`tributary {old}` is now a program of its own: run `{command}`")).into())
+    }
+}
+
+/// The word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=,@%+".contains(&byte);
+    match !word.is_empty() && word.bytes().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_new_command_line_can_be_given_to_a_shell() {
+        let arguments = ["my file.toml", "--name", "a$b;rm", "it's", "", "50mbit"].map(Into::into).to_vec();
+        let refused = MovedArgs { arguments }.refuse("lab chaos", &["chaos"]).unwrap_err().to_string();
+        let command = r"`tributary-bench chaos 'my file.toml' --name 'a$b;rm' 'it'\''s' '' 50mbit`";
+        assert!(refused.ends_with(command), "{refused}");
     }
 }

@@ -48,7 +48,7 @@ fn find(named: Option<PathBuf>, this: &Path) -> Result<PathBuf> {
     let beside = this.with_file_name(NAME);
     if !beside.is_file() {
         bail!(
-            "labs need the program `{NAME}`, and there is no {}: install it there, or set {VARIABLE} to its path",
+            "labs need the program `{NAME}`, but {} is not a program: install it there, or set {VARIABLE} to its path",
             beside.display()
         );
     }

@@ -57,7 +57,8 @@ impl ControllerArgs {
 /// # Errors
 /// The file cannot be read, or contains no token.
 pub(crate) fn read_token(file: &Path) -> Result<Vec<u8>> {
-    let text = files::read_secret(file).context("there is no token")?;
+    let text = files::read_secret(file)
+        .context("there is no token: give the file that `tributary jobs create` wrote")?;
     match hex::decode(text.trim()) {
         Ok(token) if !token.is_empty() => Ok(token),
         _ => bail!("{} holds no token: give the file that `tributary jobs create` wrote", file.display()),
