@@ -130,7 +130,7 @@ impl Report {
             "{table}\n\
              {} sums checked in {:.0} s on {} ({}), seed {}; from one to the next {} (median) while nothing is wrong\n\
              pause: the longest time between two sums of a member that was not hit; unattended: the longest one while the\n\
-             controller was away, too; back: from the repairing to the first sum of a member that was hit{foreign}",
+             controller was away, too; back: from the repair to the first sum of a member that was hit{foreign}",
             self.checked,
             self.seconds,
             self.topology,
