@@ -20,7 +20,7 @@ mod numbers {
     pub mod bound;
     pub mod data;
     pub mod fixed_point;
-    mod lanes;
+    pub mod lanes;
     mod prefetch;
     pub mod vectors;
 }

@@ -5,8 +5,7 @@
 use tributary_wire::Rank;
 
 use super::data::ElementType;
-pub(crate) use super::lanes::{LaneRanges, Lanes, not_finite_lane, owner};
-use super::lanes::{biased, lane};
+use super::lanes::{Lanes, biased, lane};
 use super::vectors::{self, Extent};
 
 const F32_INFINITY: u32 = 0x7f80_0000;
@@ -116,6 +115,7 @@ fn f64_exponent(magnitude: u64) -> i32 {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::lanes::{LaneRanges, owner};
     use super::*;
 
     const RANK: Rank = Rank::new(0x1234);

@@ -10,7 +10,7 @@ mod bounds;
 mod data;
 mod elements;
 pub(crate) mod fixed_point;
-mod lanes;
+pub(crate) mod lanes;
 mod prefetch;
 pub(crate) mod vectors;
 

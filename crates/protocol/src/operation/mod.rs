@@ -13,8 +13,9 @@ use tributary_wire::values::read;
 use tributary_wire::{Operator, Rank, Seq, SliceWidth, Totals, ValuesView};
 
 use crate::error::{CollectiveError, Missing, StartError};
-use crate::numbers::bound::{Bound, Lanes, not_finite_lane};
+use crate::numbers::bound::Bound;
 use crate::numbers::fixed_point::{MAX_TOTAL_WEIGHT, Scale, Total};
+use crate::numbers::lanes::{Lanes, not_finite_lane};
 use crate::numbers::{Elements, NotFinite, Reduced, Run, Tensor, filled};
 use crate::tags::{Agreed, Meaning, Membership, Subject, SubjectDigests, name_hash};
 pub use event::{OperationEvent, OperationId};

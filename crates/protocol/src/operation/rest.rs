@@ -12,8 +12,8 @@ use std::ops::Range;
 use tributary_wire::ValuesView;
 
 use super::Operation;
-use crate::numbers::bound::owner;
 use crate::numbers::fixed_point::Scale;
+use crate::numbers::lanes::owner;
 use crate::numbers::{Class, DoesNotFit, NotFinite};
 
 /// The blocks that have a rest, and the sums of these blocks that have arrived.

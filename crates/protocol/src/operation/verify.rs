@@ -3,8 +3,8 @@
 use tributary_wire::{Operator, Totals, ValuesView};
 
 use super::{Agreement, Mismatch, Operation, SliceRole};
-use crate::numbers::bound::{LaneRanges, Lanes, owner};
 use crate::numbers::fixed_point::Total;
+use crate::numbers::lanes::{LaneRanges, Lanes, owner};
 use crate::tags::{Membership, PadSum};
 
 impl<C> Operation<C> {

@@ -10,7 +10,7 @@ use tributary_wire::{JobId, JobSecret, Operator, Rank, SliceWidth};
 use super::field::Field;
 use super::meaning::{Meaning, Subject, SubjectDigests};
 use super::products::Multipliers;
-use crate::numbers::bound::Lanes;
+use crate::numbers::lanes::Lanes;
 
 /// The number of bits of an encrypted block that are dropped, so that sums have room.
 /// The other bits are more than enough for an even distribution below the prime.

@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use tributary_wire::{JobId, JobSecret, Operator, Rank, SliceWidth, Tag, ValuesView};
 
-use crate::numbers::bound::owner;
+use crate::numbers::lanes::owner;
 use crate::numbers::vectors::sum_of_owned;
 use field::Field;
 pub(crate) use field::MOST_MEMBERS;
