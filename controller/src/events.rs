@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tributary_api::v1;
 use tributary_api::v1::EventKind;
 
@@ -44,7 +44,7 @@ impl Events {
     }
 
     fn note(&self, kind: EventKind, job: &str, node: &str, description: &str) {
-        let mut ring = self.ring();
+        let mut ring = self.0.lock();
         ring.count += 1;
         let event = v1::FabricEvent {
             number: ring.count,
@@ -62,12 +62,7 @@ impl Events {
 
     /// Returns the kept events with a higher number than `number`, the oldest first.
     pub(crate) fn after(&self, number: u64) -> Vec<v1::FabricEvent> {
-        self.ring().last.iter().filter(|event| event.number > number).cloned().collect()
-    }
-
-    fn ring(&self) -> MutexGuard<'_, Ring> {
-        // This kind of mutex is not poisoned if a thread panics while it holds the lock.
-        self.0.lock()
+        self.0.lock().last.iter().filter(|event| event.number > number).cloned().collect()
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tributary_api::v1;
@@ -81,7 +81,7 @@ impl Diagnoses {
         rank: Rank,
         report: WrongSumReport,
     ) -> (bool, watch::Receiver<Option<String>>) {
-        let mut diagnoses = self.lock();
+        let mut diagnoses = self.0.lock();
         let is_first = !diagnoses.contains_key(&job);
         let diagnosis = diagnoses.entry(job).or_insert_with(|| Diagnosis {
             comparison: Comparison { members, reports: BTreeMap::new() },
@@ -97,25 +97,19 @@ impl Diagnoses {
 
     /// Waits until all members have reported or [`PATIENCE`] has passed, and returns the verdict.
     pub(crate) async fn verdict(&self, job: JobKey) -> String {
-        let complete = self.lock().get(&job).map(|diagnosis| Arc::clone(&diagnosis.complete));
+        let complete = self.0.lock().get(&job).map(|diagnosis| Arc::clone(&diagnosis.complete));
         if let Some(complete) = complete {
             // After a timeout, the verdict names the members that have not reported.
             let _ = timeout(PATIENCE, complete.notified()).await;
         }
-        self.lock().get(&job).map(|diagnosis| diagnosis.comparison.to_string()).unwrap_or_default()
+        self.0.lock().get(&job).map(|diagnosis| diagnosis.comparison.to_string()).unwrap_or_default()
     }
 
     /// Sends the verdict to all members that have reported, and ends the diagnosis.
     pub(crate) fn close(&self, job: JobKey, verdict: String) {
-        if let Some(diagnosis) = self.lock().remove(&job) {
+        if let Some(diagnosis) = self.0.lock().remove(&job) {
             diagnosis.verdict.send_replace(Some(verdict));
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<JobKey, Diagnosis>> {
-        // A panic of another thread cannot damage the state, because each change is a single call that leaves it
-        // consistent.
-        self.0.lock()
     }
 }
 

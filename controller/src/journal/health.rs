@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 use super::error::JournalError;
 
@@ -45,20 +45,15 @@ impl Health {
         Ok(health)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // A panic cannot leave the state inconsistent, because every change is complete at once.
-        self.state.lock()
-    }
-
     /// Notes that a write begins now.
     pub(super) fn asks(&self) {
-        self.state().asked = Some(Instant::now());
+        self.state.lock().asked = Some(Instant::now());
     }
 
     /// Notes the outcome of a write. An outage is logged only once, even if the write is retried many
     /// times.
     pub(super) fn answered(&self, outcome: &Result<(), JournalError>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.asked = None;
         let was_failing = std::mem::take(&mut state.hangs) || state.error.is_some();
         match outcome {
@@ -73,20 +68,20 @@ impl Health {
 
     /// Notes that there will be no further writes, so that the watchdog ends.
     pub(super) fn close(&self) {
-        self.state().is_closed = true;
+        self.state.lock().is_closed = true;
         self.closed.notify_all();
     }
 
     /// Returns the error that prevents writing; `None` if writes succeed.
     pub(super) fn problem(&self) -> Option<JournalError> {
-        let state = self.state();
+        let state = self.state.lock();
         self.overdue(&state).or_else(|| state.error.clone())
     }
 
     /// Returns the error of the last write; `None` if it succeeded. The journal retries the write until it
     /// succeeds.
     pub(super) fn refusal(&self) -> Option<JournalError> {
-        self.state().error.clone()
+        self.state.lock().error.clone()
     }
 
     /// Returns the error for a disk that has not answered for longer than the limit; `None` otherwise.
@@ -102,7 +97,7 @@ impl Health {
 
     /// Runs the watchdog, which logs each hang of the disk once.
     fn watch(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         while !state.is_closed {
             if let Some(error) = self.overdue(&state)
                 && !std::mem::replace(&mut state.hangs, true)

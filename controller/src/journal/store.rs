@@ -13,7 +13,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use redb::{
     Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableDefinition, WriteTransaction,
 };
@@ -132,7 +132,7 @@ impl Store {
     ///
     /// If the file has been removed, first writes all records to a new file.
     pub(super) fn make(&self, changes: &Changes) -> Result<(), JournalError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         self.ensure_file(&mut state)?;
         if changes.is_empty() {
             return Ok(());
@@ -150,12 +150,7 @@ impl Store {
 
     /// Returns all records, in the order of their keys.
     pub(super) fn records(&self) -> Vec<(JobKey, Vec<u8>)> {
-        self.state().records.iter().map(|(key, bytes)| (*key, bytes.clone())).collect()
-    }
-
-    fn state(&self) -> MutexGuard<'_, StoreState> {
-        // A panic cannot leave the state half changed.
-        self.state.lock()
+        self.state.lock().records.iter().map(|(key, bytes)| (*key, bytes.clone())).collect()
     }
 
     /// Ensures that the open file is still the file with the journal's name. Other writes would be lost.

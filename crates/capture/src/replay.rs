@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tributary_link::{FramePort, InterfaceMeter};
 
 use crate::error::{CaptureError, Problem, check_is_file};
@@ -113,14 +113,14 @@ impl ReplayPort {
 
     fn write(&mut self, frames: &[&[u8]]) -> Result<(), CaptureError> {
         let Some(output) = &mut self.output else { return Ok(()) };
-        let now = lock(&self.timeline).now;
+        let now = self.timeline.lock().now;
         frames.iter().try_for_each(|frame| output.write(now, frame))
     }
 
     /// Keeps an error for the end of the replay. The port cannot be used any more.
     fn failed(&mut self, error: CaptureError) -> io::Error {
         let said = io::Error::other(error.to_string());
-        lock(&self.timeline).error.get_or_insert(error);
+        self.timeline.lock().error.get_or_insert(error);
         said
     }
 }
@@ -149,7 +149,7 @@ impl FramePort for ReplayPort {
     }
 
     fn receive(&mut self) -> io::Result<Option<&[u8]>> {
-        self.is_handed_out = !self.is_handed_out && lock(&self.timeline).take(self.number, &mut self.frame);
+        self.is_handed_out = !self.is_handed_out && self.timeline.lock().take(self.number, &mut self.frame);
         if !self.is_handed_out {
             return Ok(None);
         }
@@ -232,9 +232,4 @@ impl Timeline {
             }
         }
     }
-}
-
-/// Locks the timeline. A panic of another thread cannot leave the timeline inconsistent.
-fn lock(timeline: &Mutex<Timeline>) -> MutexGuard<'_, Timeline> {
-    timeline.lock()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use crate::regroup::Regroup;
 
@@ -29,29 +29,29 @@ impl Membership {
     }
 
     pub(crate) fn generation(&self) -> u32 {
-        self.state().generation
+        self.0.lock().generation
     }
 
     pub(crate) fn ranks(&self) -> Vec<u32> {
-        self.state().ranks.clone()
+        self.0.lock().ranks.clone()
     }
 
     pub(crate) fn lost(&self) -> BTreeMap<u32, String> {
-        self.state().lost.clone()
+        self.0.lock().lost.clone()
     }
 
     pub(crate) fn shards(&self) -> Vec<u32> {
-        self.state().shards.clone()
+        self.0.lock().shards.clone()
     }
 
     pub(crate) fn to_synchronise_for(&self) -> Option<Regroup> {
-        self.state().regroup.clone()
+        self.0.lock().regroup.clone()
     }
 
     /// Takes over an answer's members. Answers may arrive out of order, so an older generation is
     /// ignored.
     pub(crate) fn update(&self, generation: u32, ranks: Vec<u32>, lost: BTreeMap<u32, String>) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         if generation >= state.generation {
             (state.generation, state.ranks, state.lost) = (generation, ranks, lost);
         }
@@ -60,7 +60,7 @@ impl Membership {
     /// Records that the members must synchronise. Several all-reduces may report the same change, some of
     /// them late.
     pub(crate) fn regroup(&self, regroup: Regroup) -> Regroup {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         if regroup.generation > state.synchronised {
             state.shards.clone_from(&regroup.shards);
             state.regroup = Some(regroup.clone());
@@ -70,13 +70,9 @@ impl Membership {
 
     /// Records that the process has synchronised for this generation.
     pub(crate) fn synchronised(&self, generation: u32) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.synchronised = state.synchronised.max(generation);
         state.regroup.take_if(|regroup| regroup.generation <= generation);
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock()
     }
 }
 

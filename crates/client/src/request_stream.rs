@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -95,7 +95,7 @@ impl RequestStream {
         request: v1::AllReduceRequest,
         loan: Loan,
     ) -> Result<oneshot::Receiver<Answer>, (v1::AllReduceRequest, Loan)> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let Some(requests) = &state.requests else { return Err((request, loan)) };
         let (tensor, deadline) = (request.name.clone(), request.deadline_milliseconds);
         if let Err(mpsc::error::SendError(request)) = requests.send(request) {
@@ -112,7 +112,7 @@ impl RequestStream {
 
     /// Closes the stream for further requests.
     pub(crate) fn close(&self) {
-        self.state().requests = None;
+        self.state.lock().requests = None;
     }
 
     async fn follow(
@@ -124,7 +124,7 @@ impl RequestStream {
             broken = self.converse(client, requests) => Some(broken),
             () = self.waits.given_up() => None,
         };
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.requests = None;
         for under_way in std::mem::take(&mut state.under_way).into_values() {
             under_way.lose(&self.who, broken.as_ref());
@@ -156,7 +156,7 @@ impl RequestStream {
         let number = answer.request;
         let not_started = answer.failure.as_ref().is_some_and(|failure| failure.not_started);
         let (own, behind) = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let own = state.under_way.remove(&number);
             let behind = match not_started {
                 true => {
@@ -207,9 +207,5 @@ impl RequestStream {
         let runs = runs.into_iter().map(Into::into).collect();
         let not_finite = not_finite.map(|v1::NotFinite { element, rank }| NotFinite { element, rank });
         Ok(Reduced { runs, not_finite, in_agent: Duration::from_nanos(agent_nanoseconds) })
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tributary_api::agent::Moments;
@@ -101,7 +101,7 @@ pub(crate) struct Wait {
 impl Waits {
     /// Begins a wait.
     pub(crate) fn begin(self: &Arc<Self>, place: Place, limit: Limit) -> Wait {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let is_behind = place == Place::InOrder && state.first_in_order().is_some();
         let since = if is_behind { None } else { Some(Instant::now()) };
         let number = state.begun;
@@ -137,12 +137,12 @@ impl Waits {
 
     /// Notes that the agent has sent a message.
     pub(crate) fn heard(&self) {
-        self.state().heard = true;
+        self.state.lock().heard = true;
     }
 
     /// Notes that no further wait will begin.
     pub(crate) fn close(&self) {
-        self.state().is_closed = true;
+        self.state.lock().is_closed = true;
         self.begun.notify_one();
     }
 
@@ -151,7 +151,7 @@ impl Waits {
     pub(crate) async fn have_begun(&self) -> bool {
         loop {
             {
-                let mut state = self.state();
+                let mut state = self.state.lock();
                 if self.verdict.borrow().is_some() {
                     return false;
                 }
@@ -174,7 +174,7 @@ impl Waits {
     /// The time is a number of calls and not a clock's time, because a process that was itself stopped has not received
     /// the agent's messages in that time.
     pub(crate) fn look(&self) -> Option<Duration> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.under_way.is_empty() {
             return None;
         }
@@ -185,13 +185,13 @@ impl Waits {
 
     /// Returns true if the agent was silent between the last two checks, and has been silent since.
     pub(crate) fn are_silent(&self) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         !state.silent.is_zero() && !state.heard
     }
 
     /// Abandons the agent, which has been silent for `silent`, if a wait has reached its limit.
     pub(crate) fn give_up_in_time(&self, silent: Duration, socket: &Path) {
-        let state = self.state();
+        let state = self.state.lock();
         let expired = state.under_way.iter().find_map(|(number, wait)| {
             let (limit, passed) = match wait.limit {
                 Limit::Never => return None,
@@ -221,10 +221,6 @@ impl Waits {
             None => Ok(()),
         }
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
-    }
 }
 
 impl State {
@@ -249,7 +245,7 @@ impl Wait {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        let mut state = self.waits.state();
+        let mut state = self.waits.state.lock();
         state.under_way.remove(&self.number);
         if let Some(first) = state.first_in_order() {
             first.since.get_or_insert_with(Instant::now);

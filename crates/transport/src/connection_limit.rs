@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 /// A limit of `most` connections. One address gets at most half of them, so that a client that opens
 /// as many as it can does not block the others.
@@ -34,7 +34,7 @@ impl ConnectionLimit {
 
     /// Takes a permit for a connection from this address; `None` if a limit is reached.
     pub(crate) fn take(&self, address: IpAddr) -> Option<Permit> {
-        let mut taken = locked(&self.taken);
+        let mut taken = self.taken.lock();
         let of_address = taken.by_address.get(&address).copied().unwrap_or_default();
         if taken.all >= self.most || of_address >= self.most.div_ceil(2) {
             return None;
@@ -47,7 +47,7 @@ impl ConnectionLimit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut taken = locked(&self.taken);
+        let mut taken = self.taken.lock();
         taken.all -= 1;
         if let Some(of_address) = taken.by_address.get_mut(&self.address) {
             *of_address -= 1;
@@ -56,10 +56,6 @@ impl Drop for Permit {
             }
         }
     }
-}
-
-fn locked(taken: &Mutex<Taken>) -> MutexGuard<'_, Taken> {
-    taken.lock()
 }
 
 #[cfg(test)]
@@ -79,7 +75,7 @@ mod tests {
         drop(own);
         assert!(limit.take(c).is_some());
         drop(others);
-        assert_eq!(locked(&limit.taken).all, 0);
-        assert!(locked(&limit.taken).by_address.is_empty());
+        assert_eq!(limit.taken.lock().all, 0);
+        assert!(limit.taken.lock().by_address.is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::budget::{Budget, LimitError, Permit, Resource, User};
@@ -45,7 +45,7 @@ pub(crate) struct InUse {
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        self.account.memory().in_use -= self.bytes;
+        self.account.memory.lock().in_use -= self.bytes;
     }
 }
 
@@ -105,7 +105,7 @@ impl Account {
         len: usize,
     ) -> Result<(InUse, Vec<u32>), LimitError> {
         let limit = self.limits().session_memory;
-        let mut memory = self.memory();
+        let mut memory = self.memory.lock();
         let needed = memory.in_use.saturating_add(bytes);
         if needed > limit {
             return Err(LimitError::SessionMemory { needed: bytes, in_use: memory.in_use, limit });
@@ -121,13 +121,9 @@ impl Account {
     /// Keeps a vector that is no longer [in use](InUse), for the session's next operation of the same
     /// length. Drops it if it does not fit into memory that is reserved but unused.
     pub(crate) fn keep(&self, vector: Vec<u32>) {
-        let mut memory = self.memory();
+        let mut memory = self.memory.lock();
         let unused = memory.unused();
         memory.kept.keep(vector, unused);
-    }
-
-    fn memory(&self) -> MutexGuard<'_, Memory> {
-        self.memory.lock()
     }
 
     /// Reserves `bytes` bytes for a segment that is about to be mapped.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use thiserror::Error;
 use tonic::Status;
 
@@ -149,10 +149,6 @@ impl Budget {
             Resource::Sessions | Resource::Jobs => self.limits.sessions.into(),
         }
     }
-
-    fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock()
-    }
 }
 
 impl Taken {
@@ -184,7 +180,7 @@ impl Permit {
     pub(crate) fn grow_to(&mut self, amount: u64) -> Result<(), LimitError> {
         let wanted = amount.saturating_sub(self.amount);
         let (resource, limit) = (self.resource, self.budget.limit(self.resource));
-        let mut taken = self.budget.taken();
+        let mut taken = self.budget.taken.lock();
         let [all, own] = taken.of(self.user, resource);
         let shares = [(&*all, limit, Whose::All), (&*own, most_of(limit), Whose::User(self.user))];
         for (taken, limit, whose) in shares {
@@ -201,7 +197,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut taken = self.budget.taken();
+        let mut taken = self.budget.taken.lock();
         for amount in taken.of(self.user, self.resource) {
             *amount = amount.saturating_sub(self.amount);
         }
@@ -226,7 +222,7 @@ mod tests {
         for _ in 0..10 {
             let _permit = budget.take(1, Resource::Memory, 750).unwrap();
         }
-        assert!(budget.taken().by_user.is_empty());
+        assert!(budget.taken.lock().by_user.is_empty());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tonic::{Code, Status};
@@ -68,7 +68,7 @@ impl Jobs {
     /// the host is not a member yet.
     pub(crate) async fn attach(&self, joining: JobMember, user: User) -> Result<Arc<Member>, Status> {
         let JobMember { job, token, .. } = &joining;
-        let present = self.state().members.get(job).cloned();
+        let present = self.state.lock().members.get(job).cloned();
         if let Some(member) = present {
             // A process may connect again immediately after its predecessor has died.
             member.settle().await;
@@ -105,7 +105,7 @@ impl Jobs {
         membership: Membership,
         held: [Permit; 3],
     ) -> Result<Arc<Member>, Status> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.closed {
             return Err(shutting_down());
         }
@@ -126,7 +126,7 @@ impl Jobs {
 
     /// Returns the jobs whose members have started, by name.
     pub(crate) fn running(&self) -> Vec<(String, Arc<Running>)> {
-        let state = self.state();
+        let state = self.state.lock();
         let running = |(job, member): (&String, &Arc<Member>)| Some((job.clone(), member.running().ok()?));
         state.members.iter().filter_map(running).collect()
     }
@@ -134,7 +134,7 @@ impl Jobs {
     /// Leaves all jobs and waits until the host has left them.
     pub(crate) async fn leave_all(&self, reason: &str) {
         let work = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.closed = true;
             state.members.values().for_each(|member| member.leave(reason));
             std::mem::take(&mut state.work)
@@ -147,10 +147,6 @@ impl Jobs {
     pub(crate) async fn stopped(&self) {
         // An error means that the sender is dropped, so the value cannot change any more.
         let _ = self.stopped.subscribe().wait_for(|stopped| *stopped).await;
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 

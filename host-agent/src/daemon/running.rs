@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tributary_api::{JobConfig, Role, v1};
@@ -75,7 +75,7 @@ impl Running {
         terms: Terms,
         held: KeptAlive,
     ) -> impl Future<Output = Result<Completion, AgentError>> + Send + 'static + use<> {
-        self.training_progress().begin(Instant::now());
+        self.training_progress.lock().begin(Instant::now());
         let started = self.agent.start_reduce(operation, bounds, terms, held);
         let running = Arc::clone(self);
         async move {
@@ -88,7 +88,7 @@ impl Running {
                 Ok(Completion { outcome: Outcome::Regroup(_) | Outcome::Detached(_), .. }) => End::Told,
                 Err(_) => End::Failed,
             };
-            running.training_progress().end(Instant::now(), part, end);
+            running.training_progress.lock().end(Instant::now(), part, end);
             match reduction {
                 Ok(reduction) => Ok(reduction),
                 Err(error) => Err(running.explain(error).await),
@@ -132,7 +132,7 @@ impl Running {
 
     /// Returns the time at which the all-reduce under way began; `None` if no all-reduce is under way.
     pub(crate) fn under_way(&self) -> Option<Instant> {
-        self.training_progress().under_way()
+        self.training_progress.lock().under_way()
     }
 
     /// Returns the time for which the controller has been unreachable; `None` if it is reachable.
@@ -154,7 +154,7 @@ impl Running {
     /// Returns the progress that the agent regularly reports to the controller.
     pub(crate) async fn progress(&self) -> v1::JobProgress {
         let (progress, waits) = {
-            let training_progress = self.training_progress();
+            let training_progress = self.training_progress.lock();
             (training_progress.progress(), training_progress.under_way().is_some())
         };
         let wait = match waits {
@@ -168,9 +168,5 @@ impl Running {
             stalled_in_generation_milliseconds: wait.map_or(0, |wait| milliseconds(wait.unmoved)),
             ..progress
         }
-    }
-
-    fn training_progress(&self) -> MutexGuard<'_, TrainingProgress> {
-        self.training_progress.lock()
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tonic::Status;
 
@@ -89,7 +89,7 @@ impl Sessions {
 
     pub(crate) fn open(self: &Arc<Self>, session: Session) -> OpenSession {
         let id: SessionId = rand::random();
-        self.state().open.insert(id, Arc::new(session));
+        self.state.lock().open.insert(id, Arc::new(session));
         OpenSession { sessions: Arc::clone(self), id }
     }
 
@@ -101,7 +101,7 @@ impl Sessions {
     }
 
     pub(crate) fn find(&self, id: &[u8]) -> Result<Arc<Session>, Status> {
-        let state = self.state();
+        let state = self.state.lock();
         let session = SessionId::try_from(id).ok().and_then(|id| state.open.get(&id).cloned());
         session.ok_or_else(|| if state.closed { shutting_down() } else { no_session() })
     }
@@ -114,7 +114,7 @@ impl Sessions {
     /// If `at_end` is true, the training has ended, and the host leaves the job, too.
     pub(crate) async fn close_job(&self, id: &[u8], at_end: bool) -> Result<(), Status> {
         let has_given_up = self.find(id)?.job()?.has_given_up().await;
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let id = SessionId::try_from(id).map_err(|_| no_session())?;
         let reducing = state.open.get(&id).ok_or_else(no_session)?.job()?;
         if !reducing.is_idle() {
@@ -139,13 +139,9 @@ impl Sessions {
 
     /// Ends all trainings and refuses new calls. [`Jobs`](super::jobs::Jobs) leaves the jobs.
     pub(crate) fn shut_down(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.closed = true;
         state.open.values().filter_map(|session| session.training().ok()).for_each(Training::leave);
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }
 
@@ -158,7 +154,7 @@ pub(crate) struct OpenSession {
 
 impl Drop for OpenSession {
     fn drop(&mut self) {
-        let session = self.sessions.state().open.remove(&self.id);
+        let session = self.sessions.state.lock().open.remove(&self.id);
         if let Some(session) = session {
             session.abandon("its training process is gone");
             self.sessions.gone.notify_one();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tonic::Status;
 
@@ -34,7 +34,7 @@ pub(super) struct Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.under_way.state().stretches.remove(&self.number);
+        self.under_way.state.lock().stretches.remove(&self.number);
         self.under_way.ended.notify_waiters();
     }
 }
@@ -42,7 +42,7 @@ impl Drop for Entry {
 impl UnderWay {
     /// Adds an all-reduce, unless its bytes overlap the bytes of another all-reduce.
     pub(super) fn enter(self: &Arc<Self>, stretch: Stretch) -> Result<Entry, Status> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.stretches.values().any(|other| other.overlaps(&stretch)) {
             return Err(Status::invalid_argument(
                 "its elements overlap those of an all-reduce under way: wait for that one's end, or use other memory",
@@ -59,7 +59,7 @@ impl UnderWay {
     }
 
     fn len(&self) -> usize {
-        self.state().stretches.len()
+        self.state.lock().stretches.len()
     }
 
     /// Takes memory for the all-reduce that was entered last. While other all-reduces are under way, it
@@ -74,9 +74,5 @@ impl UnderWay {
                 taken => return taken,
             }
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock()
     }
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tributary_transport::{Standstill, StandstillDetector};
 
@@ -29,17 +29,13 @@ impl Pulse {
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             beats.tick().await;
-            self.detector().beat(Instant::now());
+            self.0.lock().beat(Instant::now());
         }
     }
 
     /// Returns the last standstill. It is known at once after a standstill, even if the heartbeat task has
     /// not run yet.
     pub(super) fn standstill(&self) -> Option<Standstill> {
-        self.detector().standstill(Instant::now())
-    }
-
-    fn detector(&self) -> MutexGuard<'_, StandstillDetector> {
-        self.0.lock()
+        self.0.lock().standstill(Instant::now())
     }
 }
