@@ -28,7 +28,7 @@ test-rust: ## the Rust tests
 
 # Builds target/debug/tributary and tributary-bench with the features that the Rust tests have them with: after them, nothing
 # is built.
-LAB_PROGRAM = $(CARGO) test --workspace --locked --no-run --test lab --test bench
+LAB_PROGRAM = $(CARGO) test --workspace --locked --no-run --test end_to_end --test comparison
 
 # With root, their programs run as ranks of labs. They wait more than they compute: two at once.
 test-python: python lint-python ## lints and tests of the Python package
@@ -244,7 +244,7 @@ p4: ## compile the P4 program again (needs p4c-bm2-ss on the PATH)
 	$(MAKE) -C p4
 
 protos: ## generate the Rust of the protobuf files again
-	TRIBUTARY_REGENERATE=1 $(CARGO) test --locked -p tributary-api -p tributary-p4runtime --test generated
+	TRIBUTARY_REGENERATE=1 $(CARGO) test --locked -p tributary-api -p tributary-p4runtime --test suite generated
 
 vectors: ## write the packets and sums of the protocol's vectors again
-	TRIBUTARY_REGENERATE=1 $(CARGO) test --locked -p tributary-protocol --test vectors
+	TRIBUTARY_REGENERATE=1 $(CARGO) test --locked -p tributary-protocol --test suite vectors

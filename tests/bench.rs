@@ -1,8 +1,6 @@
 //! Tests of `tributary-bench`: the protocol under loss on a virtual clock, and all-reduces of several
 //! programs on real sockets.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

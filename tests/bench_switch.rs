@@ -2,8 +2,6 @@
 //! under load. They need root and network tools; if these are missing, the tests print that they are
 //! skipped.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,5 @@
 //! Checks that the book contains every page of the documentation, and no other page.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};

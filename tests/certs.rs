@@ -1,8 +1,6 @@
 //! Tests of `tributary certs`: a CA and its certificates as files. tests/daemons.rs and tests/tls.rs
 //! test their use.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::path::Path;

@@ -2,8 +2,6 @@
 //! root, to inspect labs from outside, and network tools. If these are missing, the tests print that
 //! they are skipped.
 
-#![allow(clippy::unwrap_used)]
-
 use std::process::Command;
 
 use serde_json::Value;

@@ -1,7 +1,5 @@
 //! Tests of daemons' settings from options and files, as far as they do not need root.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;

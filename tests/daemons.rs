@@ -1,8 +1,6 @@
 //! Tests of the daemons in network namespaces with veth interfaces, as on real hosts. They need root;
 //! without root, they print that they are skipped.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};

@@ -1,7 +1,5 @@
 //! Tests of `tributary demo` with real training over the real P4 program, in every mode.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};

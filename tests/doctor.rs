@@ -2,8 +2,6 @@
 //! advice, and find nothing in a healthy fabric. They need root; without root, they print that they are
 //! skipped.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};

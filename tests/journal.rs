@@ -1,8 +1,6 @@
 //! Tests that remove the controller's journal. They need root; without root, they print that they are
 //! skipped.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::fs;
 
 use tributary_testkit::network::{Daemon, Network};

@@ -1,8 +1,6 @@
 //! Tests of a complete fabric with `tributary lab`. They need root, to inspect labs from outside, and
 //! network tools. If these are missing, the tests print that they are skipped.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,8 +1,6 @@
 //! Tests of Tributary in Mininet. They need root, Mininet, and for BMv2 `simple_switch_grpc`. If these
 //! are missing, the tests print that they are skipped.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{PermissionsExt as _, symlink};

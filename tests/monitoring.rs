@@ -2,8 +2,6 @@
 //! values that daemons export. Most tests need root for a lab; without root, they print that they are
 //! skipped.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::ErrorKind;

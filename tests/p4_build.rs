@@ -1,18 +1,17 @@
 //! Checks that p4c's output in `p4/build` was compiled from the present sources.
 
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use sha2::{Digest, Sha256};
+use tributary_testkit::root;
 
 const COMPILER: &str = "p4c-bm2-ss";
 
 fn p4() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4")
+    root().join("p4")
 }
 
 /// Returns the SHA-256 of every P4 source in hexadecimal, by its path relative to `p4/`.
@@ -97,4 +96,9 @@ fn compiling_again_gives_the_same_files() {
             assert!(ours == fresh, "p4/{name} is not what {COMPILER} makes of the sources: run `make p4`");
         }
     }
+}
+
+#[test]
+fn the_compiled_programs_of_the_benchmarks_are_those_of_the_sources() {
+    tributary_testkit::compiled::check(&root().join("tools/bench/programs"));
 }

@@ -1,8 +1,6 @@
 //! Tests of the controller's live page as a browser receives it: in plain text, with certificates, and
 //! drawn by Chromium if it is installed.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;

@@ -1,8 +1,6 @@
 //! Tests of the parameter server through the binary: trainings continue after the server is killed, and
 //! invalid input is refused.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -1,8 +1,6 @@
 //! Tests of the parameter server over the fabric, where switches aggregate the synchronous group's
 //! gradients. They need root; without root, they print that they are skipped.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::fs;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};

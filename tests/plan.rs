@@ -1,7 +1,5 @@
 //! Tests of the output of `tributary plan` and `topology`, and of the input that they refuse.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs;
 
 use serde_json::Value;

@@ -1,7 +1,5 @@
 //! Tests of `tributary ps compare codecs`: CASQ must pass its gates on real gradients.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::fs;
 
 use serde_json::Value;

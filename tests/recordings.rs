@@ -1,8 +1,6 @@
 //! Tests that recorded packets of an earlier generation of a job do not help an attacker. They need
 //! root; without root, they print that they are skipped.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
 use std::thread;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,6 @@
 //! Tests of files that running daemons read again. They need root; without root, they print that they
 //! are skipped.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::fs;
 
 use serde_json::Value;

@@ -1,8 +1,6 @@
 //! Tests of `tributary switch` without a controller: program, entries and captures come from files, as
 //! users who test P4 programs need it.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,5 @@
 //! Checks that the commands' output fits into 80 columns, and checks the completions and the man pages.
 
-#![allow(clippy::unwrap_used)]
-
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

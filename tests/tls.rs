@@ -1,8 +1,6 @@
 //! Tests of the daemons with mutual TLS and certificates from `tributary certs`, as on real hosts. They
 //! need root; without root, they print that they are skipped.
 
-#![allow(clippy::unwrap_used, clippy::panic)]
-
 use std::fs;
 use std::process::{Output, Stdio};
 

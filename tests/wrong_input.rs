@@ -1,7 +1,5 @@
 //! Tests that wrong input gets a clear error, and exit status 1 or 2.
 
-#![allow(clippy::unwrap_used)]
-
 use std::convert::Infallible;
 use std::fs;
 use std::net::TcpListener;

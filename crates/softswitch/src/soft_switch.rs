@@ -14,7 +14,7 @@ use crate::server::{Loaded, RunningServer};
 const DEVICE_ID: u64 = 0;
 /// The port to the controller in the project's program: `CPU_PORT` in `p4/include/constants.p4`.
 ///
-/// The test `tests/cpu_port.rs` compares the two.
+/// The test `tests/p4runtime/cpu_port.rs` compares the two.
 pub const CPU_PORT: u16 = 510;
 
 /// The configuration of a switch.

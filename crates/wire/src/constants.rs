@@ -1,6 +1,6 @@
 //! Constants that hosts and switches share.
 //!
-//! Their source is `p4/include/constants.p4`. `tests/constants.rs` fails if a number here differs from it.
+//! Their source is `p4/include/constants.p4`. `tests/suite/constants.rs` fails if a number here differs from it.
 
 /// UDP destination port of every INA packet.
 pub const INA_UDP_PORT: u16 = 0x7472;

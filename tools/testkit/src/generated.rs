@@ -30,7 +30,7 @@ pub fn check(checked_in: &str, generate: impl FnOnce(&Path)) {
     assert!(
         names.is_empty(),
         "{names:?} in {} of {package} are not what the files under proto/ make: run `make protos`, or only \
-         `{REGENERATE}=1 cargo test -p {package} --test generated`, and commit what it writes",
+         `{REGENERATE}=1 cargo test -p {package} --test suite generated`, and commit what it writes",
         checked_in.display()
     );
 }

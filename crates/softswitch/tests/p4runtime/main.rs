@@ -8,6 +8,7 @@ mod bounds;
 mod clones;
 mod control;
 mod counters;
+mod cpu_port;
 mod defaults;
 mod externs;
 mod fixture;

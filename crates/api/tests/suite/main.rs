@@ -1,0 +1,6 @@
+//! Tests of configurations and of the generated code.
+
+#![allow(clippy::unwrap_used, reason = "all of it is a test")]
+
+mod config;
+mod generated;

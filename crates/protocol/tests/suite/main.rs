@@ -1,0 +1,16 @@
+//! Tests of the protocol's workers and servers through the public interface.
+
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "all of it is a test")]
+
+mod alone;
+mod bounds;
+mod fabric;
+mod format;
+mod generation_changes;
+mod generations;
+mod schedules;
+mod server;
+mod takeover;
+mod vectors;
+mod worker;
+mod world;

@@ -1,0 +1,143 @@
+//! Tests of topologies that change while they are in use.
+
+use tributary_topology::{Evolution, Role, Topology};
+
+const OLD: &str = r#"
+name = "small"
+[defaults]
+rate = "1 Gbit/s"
+[[switch]]
+name = "leaf"
+[[host]]
+name = "w0"
+role = "worker"
+[[host]]
+name = "ps"
+role = "server"
+[[link]]
+ends = ["leaf", "w0"]
+[[link]]
+ends = ["leaf", "ps"]
+"#;
+
+/// Replaces one text in the file, and evolves the old topology to the new one.
+fn evolve(from: &str, to: &str) -> (Topology, Evolution) {
+    let old = Topology::parse(OLD, "old").unwrap();
+    assert!(OLD.contains(from));
+    let newer = Topology::parse(&OLD.replacen(from, to, 1), "newer").unwrap();
+    let evolution = old.evolve(&newer);
+    for (key, node) in old.nodes() {
+        assert_eq!(evolution.topology[key].name, node.name, "keys stay good");
+    }
+    for (key, link) in old.links() {
+        assert_eq!(evolution.topology[key].ends, link.ends, "keys stay good");
+    }
+    (old, evolution)
+}
+
+#[test]
+fn the_same_file_changes_nothing() {
+    let (old, evolution) = evolve("", "");
+    assert_eq!((evolution.taken.len(), evolution.refused.len()), (0, 0));
+    assert_eq!(evolution.topology.nodes().count(), old.nodes().count());
+}
+
+#[test]
+fn another_mtu_is_refused_since_slices_are_as_wide_as_it_lets_them_be() {
+    let (old, evolution) = evolve("rate = \"1 Gbit/s\"", "rate = \"1 Gbit/s\"\nmtu = 9000");
+    assert_eq!(evolution.taken.len(), 0);
+    assert_eq!(evolution.refused[0], "the link between leaf and w0 has another MTU: it is in use as it was");
+    assert_eq!(evolution.topology.mtu(), old.mtu());
+}
+
+#[test]
+fn rates_slots_and_roles_are_taken() {
+    let (_, evolution) = evolve("1 Gbit/s", "2 Gbit/s");
+    let changed = [
+        "the rate or load of the link between leaf and w0",
+        "the rate or load of the link between leaf and ps",
+    ];
+    assert_eq!((&evolution.taken[..], evolution.refused.len()), (&changed.map(String::from)[..], 0));
+    assert!(evolution.topology.links().all(|(_, link)| link.rate == 2_000_000_000));
+
+    let (old, evolution) = evolve("name = \"leaf\"", "name = \"leaf\"\nslots = 64");
+    assert_eq!(evolution.taken, ["the number of slots of leaf"]);
+    let leaf = old.find("leaf").unwrap();
+    assert_eq!(evolution.topology[leaf].switch().unwrap().slots, Some(64));
+
+    let two = OLD.replacen("[[link]]", "[[host]]\nname = \"w1\"\nrole = \"worker\"\n[[link]]", 1)
+        + "[[link]]\nends = [\"leaf\", \"w1\"]\n";
+    let old = Topology::parse(&two, "old").unwrap();
+    let idle = two.replacen("name = \"w1\"\nrole = \"worker\"", "name = \"w1\"", 1);
+    let evolution = old.evolve(&Topology::parse(&idle, "newer").unwrap());
+    assert_eq!(
+        (&evolution.taken[..], evolution.topology.workers().len()),
+        (&["the role of w1".to_owned()][..], 1)
+    );
+}
+
+#[test]
+fn a_new_host_comes_with_its_link_wherever_it_is_in_the_file() {
+    let more = "[[host]]\nname = \"w1\"\nrole = \"worker\"\n[[link]]\nends = [\"leaf\", \"w0\"]";
+    let link = "ends = [\"leaf\", \"ps\"]\n[[link]]\nends = [\"leaf\", \"w1\"]";
+    let newer = OLD.replacen("[[link]]\nends = [\"leaf\", \"w0\"]", more, 1);
+    let newer = newer.replacen("ends = [\"leaf\", \"ps\"]", link, 1);
+    let old = Topology::parse(OLD, "old").unwrap();
+    let evolution = old.evolve(&Topology::parse(&newer, "newer").unwrap());
+    assert_eq!(evolution.taken, ["host w1", "the link between leaf and w1"]);
+    assert_eq!(evolution.refused, Vec::<String>::new());
+    let topology = evolution.topology;
+    let (leaf, w1) = (topology.find("leaf").unwrap(), topology.find("w1").unwrap());
+    assert_eq!(topology.neighbour(leaf, 3).unwrap().node, w1);
+    assert_eq!(topology[w1].host().unwrap().role, Some(Role::Worker));
+    assert!(topology.forwarding().path(w1, old.find("w0").unwrap()).is_some());
+
+    // Before the other hosts in the file, the new host would get the id and the addresses of another host.
+    let before = OLD.replacen("[[host]]", "[[host]]\nname = \"w1\"\nrole = \"worker\"\n[[host]]", 1);
+    let before = before.replacen("ends = [\"leaf\", \"ps\"]", link, 1);
+    let evolution = old.evolve(&Topology::parse(&before, "before").unwrap());
+    assert!(evolution.taken.is_empty(), "{:?}", evolution.taken);
+    assert!(evolution.refused.iter().any(|what| what.starts_with("host w1 is new, and has the id")));
+}
+
+#[test]
+fn what_is_in_use_stays_and_is_named() {
+    let refused = |from: &str, to: &str| {
+        let (_, evolution) = evolve(from, to);
+        assert!(evolution.taken.is_empty(), "{:?}", evolution.taken);
+        evolution.refused.join("; ")
+    };
+    let addresses = refused("name = \"w0\"", "name = \"w0\"\nmac = \"02:00:00:00:00:77\"");
+    assert_eq!(addresses, "w0 has another id, kind, address or setting: it is in use as it was");
+    assert!(
+        refused("name = \"leaf\"", "name = \"leaf\"\nprogrammable = false").starts_with("leaf has another")
+    );
+    let second =
+        "ends = [\"leaf\", \"ps\"]\n[[switch]]\nname = \"spine\"\n[[link]]\nends = [\"leaf\", \"spine\"]";
+    let switch = refused("ends = [\"leaf\", \"ps\"]", second);
+    assert!(switch.contains("switch spine is new: it needs a controller that starts anew"), "{switch}");
+    assert!(switch.contains("the link between leaf and spine: not both of its ends are there"), "{switch}");
+    // In the new file, both links use other ports.
+    let swapped = OLD
+        .replacen("\"w0\"]", "\"x\"]", 1)
+        .replacen("\"ps\"]", "\"w0\"]", 1)
+        .replacen("\"x\"]", "\"ps\"]", 1);
+    let old = Topology::parse(OLD, "old").unwrap();
+    let evolution = old.evolve(&Topology::parse(&swapped, "swapped").unwrap());
+    assert!(evolution.taken.is_empty(), "{:?}", evolution.taken);
+    assert_eq!(evolution.refused.len(), 4, "{:?}", evolution.refused);
+}
+
+#[test]
+fn what_is_missing_stays() {
+    let more = OLD.replacen("[[link]]", "[[host]]\nname = \"w1\"\nrole = \"worker\"\n[[link]]", 1)
+        + "[[link]]\nends = [\"leaf\", \"w1\"]\n";
+    let old = Topology::parse(&more, "old").unwrap();
+    let evolution = old.evolve(&Topology::parse(OLD, "newer").unwrap());
+    let missing = [
+        "w1 is missing: it is in use as it was",
+        "the link between leaf and w1 is missing: it is in use as it was",
+    ];
+    assert_eq!(evolution.refused, missing);
+    assert!(evolution.topology.find("w1").is_some());
+}

@@ -1,8 +1,0 @@
-//! The checked-in compilations of the programs that `bench forwarding` runs.
-
-use std::path::Path;
-
-#[test]
-fn the_compiled_programs_are_those_of_the_sources() {
-    tributary_testkit::compiled::check(&Path::new(env!("CARGO_MANIFEST_DIR")).join("programs"));
-}
