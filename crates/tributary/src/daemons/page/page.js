@@ -508,7 +508,7 @@ const totalOf = (state, reason) => state.counters.switches.reduce((sum, one) => 
 function remarks(job, summary) {
   const lines = [
     ...summary.waits_for.map((what) => ["warn", `▲ waits for ${what}`]),
-    ...(summary.setback ? [["bad", `✕ does not change over: ${summary.setback}`]] : []),
+    ...(summary.setback ? [["bad", `✕ cannot change its structure: ${summary.setback}`]] : []),
     ...(summary.reason ? [["bad", `✕ ${summary.reason}`]] : []),
     ...job.fallbacks.map((why) => ["warn", `▲ aggregates less than it could: ${why}`]),
     ...(job.verdict ? [["", job.verdict]] : []),

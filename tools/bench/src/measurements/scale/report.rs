@@ -53,7 +53,7 @@ impl Studied {
             Study::Scaling => "One job alone: time of a synchronisation, ms".to_owned(),
             Study::Jobs => format!("Jobs of {workers} workers on random hosts: time of an iteration, ms"),
             Study::Slots => {
-                "16 such jobs, by the jobs for which switches have slots: time of an iteration, ms".to_owned()
+                "16 such jobs, by the number of jobs with slots: time of an iteration, ms".to_owned()
             }
             Study::Congestion => "One such job with background traffic: time of an iteration, ms".to_owned(),
             Study::Failures => "One such job, and a switch that dies for 3 s: lost time, ms".to_owned(),
