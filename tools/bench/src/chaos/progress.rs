@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::schedule::{Blow, Disturbance};
 
-/// A progress bar if standard error is a terminal, and a line for each blow.
+/// A progress bar if standard error is a terminal, and a line for each blow (one or several disturbances at once).
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
