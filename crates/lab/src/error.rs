@@ -153,7 +153,7 @@ pub enum LabError {
     StuckProcesses {
         /// The lab's name.
         lab: String,
-        /// The ids of these processes.
+        /// The ids of the remaining processes.
         pids: Vec<u32>,
     },
     /// Another program, such as `tributary-bench chaos`, keeps starting processes in the lab while they are

@@ -120,7 +120,7 @@ pub enum PlanError {
     TooDeep {
         /// The worker.
         worker: String,
-        /// The number of entries that its stack would have, including the server's entry.
+        /// The number of entries that the worker's hop stack would have, including the server's entry.
         hops: usize,
     },
     /// More streams arrive at the server than it can distinguish.

@@ -22,7 +22,7 @@ pub(super) struct Report {
     pub(super) elements: usize,
     /// Number of all-reduces into which the tensor is split.
     pub(super) tensors: u32,
-    /// Number of these all-reduces that run at once.
+    /// Number of tensors that are in flight at once.
     pub(super) in_flight: u32,
     pub(super) dtype: &'static str,
     pub(super) codec: Option<&'static str>,
