@@ -21,7 +21,7 @@ pub(super) struct CreateArgs {
     /// The job's name: 1 to 64 of a-z, A-Z, 0-9, '-', '_' and '.'
     name: String,
 
-    /// File for the job's token, which all processes and commands of the job need; readable only by this user
+    /// File for the job's token, which processes and commands of the job need; readable only by this user
     #[arg(long, value_name = "FILE")]
     token_out: PathBuf,
 
