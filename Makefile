@@ -9,7 +9,7 @@ PYTHON ?= /usr/bin/python3
 
 .PHONY: help demo deb deb-tools deny deny-tools release release-check test test-rust test-python test-pytorch test-frameworks python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos vectors
 
-help: ## list what can be made
+help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
 
 demo: ## train over an in-network aggregation tree, all in one process (ARGS="--loss 0.01")
@@ -17,7 +17,7 @@ demo: ## train over an in-network aggregation tree, all in one process (ARGS="--
 	$(CARGO) run --profile demo --locked -p tributary-demo -- $(ARGS)
 
 # PyTorch is installed while Rust is built and tested.
-test: tools ## everything that CI runs; installs what it needs (TOOLS=no leaves that out)
+test: tools ## run everything that CI runs; installs missing tools first (TOOLS=no: installs nothing)
 	@$(MAKE) --no-print-directory $(PYTHON_READY) & installation=$$!; \
 	$(MAKE) --no-print-directory lint test-rust || { kill $$installation 2>/dev/null; exit 1; }; \
 	if wait $$installation; then $(MAKE) --no-print-directory test-python; \
@@ -92,7 +92,7 @@ MISSING_TOOLS = \
 	python3 -c 'import ensurepip' 2>/dev/null || { missing python3 "the Python package"; missing python3-venv "the Python package"; }
 
 # Without them, or without root, the tests of real interfaces skip and say so.
-tools: ## install Debian packages that the tests' networks need, as root; says which and why (TOOLS=no: only says)
+tools: ## install the Debian packages that the tests' networks need, as root; prints each package and its reason (TOOLS=no: only prints)
 	@missing=$$($(MISSING_TOOLS)); \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$(TOOLS)" = no ]; then why="TOOLS=no"; \
@@ -178,7 +178,7 @@ lint: ## formatting, lints and prose, warnings are errors
 	@if [ -e $(PYTHON_READY) ]; then $(MAKE) --no-print-directory lint-python; \
 	else echo "Python and spelling are not linted here: \`make lint-python\` installs what that needs" >&2; fi
 
-lint-python: $(PYTHON_READY) ## formatting, lints and types of all Python, and spelling; part of lint where the Python of our own is installed
+lint-python: $(PYTHON_READY) ## formatting, lints and types of all Python, and spelling; part of lint if target/python is installed
 	$(PYTHON_ENV)/bin/typos
 	$(RUFF) check -q python && $(RUFF) format -q --check python
 	$(RUFF) check -q $(OTHER_PYTHON) && $(RUFF) format -q --check $(OTHER_PYTHON)
@@ -191,24 +191,24 @@ bench: ## packets a second through the compiled P4 program, floats to fixed poin
 # Measures the program `tributary` beside it, which is built at the same commit.
 BENCH = $(CARGO) build --release --quiet --locked -p tributary -p tributary-bench && target/release/tributary-bench
 
-bench-agent: ## what an all-reduce takes of a host's processor (ARGS="--rounds 5 --json")
+bench-agent: ## CPU cost of an all-reduce on a host (ARGS="--rounds 5 --json")
 	$(BENCH) agent $(ARGS)
 
-bench-plan: ## how long the planner takes as a cluster grows (ARGS="--rounds 5 --json")
+bench-plan: ## planning time as a cluster grows (ARGS="--rounds 5 --json")
 	$(BENCH) plan $(ARGS)
 
 bench-scale: ## the fabric in clusters of thousands of workers, simulated (ARGS="--studies jobs --json")
 	$(BENCH) scale $(ARGS)
 
-bench-switch: ## slices a second of the embedded switch beside a bare loop's and BMv2's (ARGS="--runs 5 --seconds 3")
+bench-switch: ## slices a second of the embedded switch, of a bare loop and of BMv2 (ARGS="--runs 5 --seconds 3")
 	$(BENCH) switch $(ARGS)
 
-bench-forwarding: ## packets a second that programs forward on the embedded switch and on BMv2 (ARGS="--runs 5 --seconds 3")
+bench-forwarding: ## packets a second of forwarding programs on the embedded switch and on BMv2 (ARGS="--runs 5 --seconds 3")
 	$(BENCH) forwarding $(ARGS)
 
 export TRIBUTARY_BENCH_PYTHON ?= $(or $(wildcard $(PYTHON_ENV)/bin/python),python3)
 
-bench-allreduce: ## an all-reduce beside gloo's and Open MPI's (ARGS="--rate 50mbit --out DIR")
+bench-allreduce: ## the all-reduce, compared with gloo's and Open MPI's (ARGS="--rate 50mbit --out DIR")
 	$(BENCH) allreduce $(ARGS)
 
 bench-tools: $(PYTHON_READY) ## install gloo (PyTorch, 5 GB) and Open MPI for bench-allreduce (Debian; needs root)
@@ -219,21 +219,21 @@ bench-tools: $(PYTHON_READY) ## install gloo (PyTorch, 5 GB) and Open MPI for be
 PAPER_TORCH = allreduce time-points pytorch policies-cnn policies-transformer
 PAPER_NEEDS = $(if $(ARGS),$(if $(filter $(PAPER_TORCH),$(ARGS)),python) $(if $(filter allreduce,$(ARGS)),bench-tools),python bench-tools)
 
-paper: $(PAPER_NEEDS) ## every figure and table of docs/results, from scratch: two hours; root (ARGS="hops policies-digits" for a part)
+paper: $(PAPER_NEEDS) ## make every figure and table of docs/results from scratch: two hours; root (ARGS="hops policies-digits" for a part)
 	$(CARGO) build --release --quiet --locked -p tributary -p tributary-bench -p tributary-paper
 	$(CARGO) run --release --quiet --locked -p tributary-paper -- --python $(PYTHON_ENV)/bin/python $(ARGS)
 
-simulate: ## loss x time x bytes of the protocol on a virtual clock
+simulate: ## time and bytes of the protocol under loss, on a virtual clock
 	$(BENCH) simulate $(ARGS)
 
 verify: ## check the protocol in every state that a network can bring it to (ARGS="--json"), then random scenarios; minutes
 	$(CARGO) run --release --quiet --locked -p tributary-verify -- $(ARGS)
 	$(CARGO) run --release --quiet --locked -p tributary-sim --example matrix -- --until 100000000 >&2
 
-soak: ## random scenarios on a virtual clock until interrupted; prints the seed of whatever goes wrong (ARGS="--first 1000")
+soak: ## random scenarios on a virtual clock until interrupted; prints the seed of each failure (ARGS="--first 1000")
 	$(CARGO) run --release --quiet --locked -p tributary-sim --example matrix -- $(ARGS)
 
-fuzz: ## fuzz the parsers of whatever comes from outside, guided by coverage (ARGS="--target frames --seconds 600")
+fuzz: ## fuzz the parsers of outside input, guided by coverage (ARGS="--target frames --seconds 600")
 	$(CARGO) run --quiet --locked -p tributary-fuzz -- $(ARGS)
 
 mininet: tools ## a topology in Mininet, with its prompt; root (ARGS="--switch bmv2 --run")

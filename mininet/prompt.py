@@ -54,7 +54,7 @@ class Prompt(CLI):
 
     def do_repair(self, line: str) -> None:
         """Repairs a link that was cut: repair leaf0-w1"""
-        self._for_each_name(line, "a link", self._fabric.links.repair, "link {} is whole")
+        self._for_each_name(line, "a link", self._fabric.links.repair, "link {} is repaired")
 
     def do_mend(self, line: str) -> None:
         """The former name of repair"""

@@ -135,8 +135,8 @@ fn impossible_options_are_refused() {
     BENCH.refused(&["switch", "--mtu", "60"], 2, &["--mtu", "at least"]);
     BENCH.refused(&["switch", "--switch", "both"], 2, &["--switch", "bmv2"]);
     BENCH.refused(&["switch", "--runs", "0"], 2, &["--runs"]);
-    BENCH.refused(&["switch", "--seconds", "-1"], 2, &["--seconds", "more than 0"]);
-    BENCH.refused(&["switch", "--seconds", "NaN"], 2, &["--seconds", "more than 0"]);
+    BENCH.refused(&["switch", "--seconds", "-1"], 2, &["--seconds", "above 0"]);
+    BENCH.refused(&["switch", "--seconds", "NaN"], 2, &["--seconds", "above 0"]);
     BENCH.refused(&["forwarding", "--program", "l3"], 2, &["--program", "router"]);
     BENCH.refused(&["forwarding", "--window", "3"], 2, &["--window", "power of two"]);
     if labs::can_be_made() {

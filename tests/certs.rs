@@ -71,7 +71,7 @@ fn nothing_is_overwritten_unless_it_is_said() {
     json(&["certs", "issue", "--json", "--dir", dir, "--host", "w0"]);
     let before =
         ["ca.crt", "ca.key", "w0.crt", "w0.key"].map(|name| fs::read(folder.path().join(name)).unwrap());
-    refused(&["certs", "init", "--dir", dir], 1, &["ca.crt is there already"]);
+    refused(&["certs", "init", "--dir", dir], 1, &["ca.crt exists already"]);
     refused(&["certs", "issue", "--dir", dir, "--host", "w1", "--host", "w0"], 1, &["w0.crt", "--replace"]);
     assert_eq!(names(folder.path()), ["ca.crt", "ca.key", "w0.crt", "w0.key"]);
     let after = |name: &str| fs::read(folder.path().join(name)).unwrap();
@@ -93,7 +93,11 @@ fn wrong_use_is_said() {
     refused(&["certs", "issue", "--dir", dir, "--host", "a b"], 2, &["a b", "DNS name"]);
     refused(&["certs", "issue", "--dir", dir, "--host", "10.0.0.1"], 2, &["not an address"]);
     refused(&["certs", "issue", "--dir", dir, "--parameter-server", "ps"], 2, &["ps=10.0.0.1"]);
-    refused(&["certs", "issue", "--dir", dir, "--host", "ca"], 2, &["ca.crt is another one's"]);
+    refused(
+        &["certs", "issue", "--dir", dir, "--host", "ca"],
+        2,
+        &["ca.crt is the name of another certificate"],
+    );
     refused(&["certs", "issue", "--dir", dir, "--topology", "none.toml"], 1, &["none.toml"]);
     refused(&["certs", "init", "--dir", dir, "--days", "0"], 2, &["--days"]);
     json(&["certs", "init", "--json", "--dir", dir]);

@@ -80,7 +80,7 @@ fn an_environment_that_wins_over_the_file_is_named() {
     let operator = [("TRIBUTARY_TLS_CERT", "operator.crt")];
     let said = run(&operator, &[]);
     assert!(
-        said.contains("TRIBUTARY_TLS_CERT in the environment wins over tls-cert in deploy/config"),
+        said.contains("TRIBUTARY_TLS_CERT in the environment overrides tls-cert in deploy/config"),
         "{said}"
     );
     // A value on the command line, or an equal value in both places, causes no warning.

@@ -178,7 +178,7 @@ fn what_cannot_work_is_refused_clearly() {
     assert_eq!(network.ask(&["jobs", "list"])["switches_away"][0]["name"], "leaf");
     let jobs = network.command(CONTROLLER, &["jobs", "list"]).args(network.controller()).output().unwrap();
     let text = String::from_utf8(jobs.stdout).unwrap();
-    assert!(text.contains("switch leaf has been away for"), "{text}");
+    assert!(text.contains("switch leaf has been unreachable for"), "{text}");
     let create = ["jobs", "create", "early", "--wait", "0", "--token-out", &network.token("early")];
     let create = network.command(CONTROLLER, &create).args(network.controller()).output().unwrap();
     assert_refused(&create, &["cannot reach", "dead at the moment: switch leaf"]);
@@ -189,7 +189,7 @@ fn what_cannot_work_is_refused_clearly() {
     network.create_job("real");
     let again = ["jobs", "create", "again", "--token-out", &network.token("real")];
     let again = network.command(CONTROLLER, &again).args(network.controller()).output().unwrap();
-    assert_refused(&again, &["real.token is there already", "--overwrite"]);
+    assert_refused(&again, &["real.token exists already", "--overwrite"]);
     fs::write(network.token("real"), "00ff").unwrap();
     assert_refused(&reduce("real"), &["token", "real"]);
     fs::write(network.token("real"), "not hexadecimal").unwrap();

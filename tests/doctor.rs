@@ -281,9 +281,13 @@ fn a_switch_that_is_away_rebooted_foreign_tampered_with_or_plugged_in_wrongly() 
     doctor.finds_nothing();
 
     switches.remove(0).kill();
-    doctor.finds("switch-away", &["switch leaf", "has been away for"], "start it, or correct its address");
+    doctor.finds(
+        "switch-away",
+        &["switch leaf", "has been unreachable for"],
+        "start it, or correct its address",
+    );
     let switch = Daemon::start(network.switch_command("leaf"));
-    doctor.finds("switch-reset", &["switch leaf", "it was rebooted"], "look at its log and its power");
+    doctor.finds("switch-reset", &["switch leaf", "it was rebooted"], "check the switch's log and its power");
     let news = ["switch-reset"];
     doctor.finds_nothing_but(&news);
 
@@ -320,7 +324,7 @@ fn hosts_with_wrong_settings_and_a_cut_cable() {
     assert_eq!(watch.next()["healthy"], true);
     network.cut("leaf-w0");
     let cut = "no frames get through the cable between leaf and w0";
-    doctor.finds("cable-dead", &[cut], "look at the cable");
+    doctor.finds("cable-dead", &[cut], "check the cable");
     let told = watch.next();
     assert_eq!((&told["new"][0]["code"], &told["healthy"]), (&"cable-dead".into(), &false.into()));
     network.repair("leaf-w0");
@@ -347,7 +351,7 @@ fn hosts_with_wrong_settings_and_a_cut_cable() {
     // A stopped agent keeps its connection for 15 s.
     let stopped = Instant::now();
     agents[0].signal("-STOP");
-    doctor.finds("host-absent", &["host w0", "nothing is heard"], "management network");
+    doctor.finds("host-absent", &["host w0", "the controller receives nothing"], "management network");
     assert!(stopped.elapsed() < Duration::from_secs(11), "{:?}", stopped.elapsed());
     agents[0].signal("-CONT");
     doctor.finds_nothing();
@@ -379,10 +383,14 @@ fn jobs_that_wait_and_processes_that_stand_still() {
     let controller = Daemon::start(network.controller_command());
     let _agents = network.start_agents();
     network.create_job("waits");
-    doctor.finds("job-waits", &["job waits at w1", "training process has not come"], "on w1, or end the job");
     doctor.finds(
         "job-waits",
-        &["job waits at ps", "whose daemon is not there"],
+        &["job waits at w1", "training process has not joined"],
+        "on w1, or end the job",
+    );
+    doctor.finds(
+        "job-waits",
+        &["job waits at ps", "whose daemon is not connected"],
         "start `tributary server` on ps",
     );
 
@@ -393,8 +401,9 @@ fn jobs_that_wait_and_processes_that_stand_still() {
     network.wait_for_progress("waits", 1);
     doctor.finds_nothing();
     clients[1].signal("-STOP");
-    let words = ["job waits", "w0 waits for a result", "the process on w1 has not begun the same all-reduce"];
-    doctor.finds("job-stalled", &words, "look at the training process on w1");
+    let words =
+        ["job waits", "w0 has waited for a result", "the process on w1 has not begun the same all-reduce"];
+    doctor.finds("job-stalled", &words, "check if the training process on w1");
     clients[1].signal("-CONT");
     doctor.finds_nothing();
 
@@ -407,8 +416,8 @@ fn jobs_that_wait_and_processes_that_stand_still() {
     assert_eq!(told["cleared"][0]["code"], "controller-away", "{told}");
 
     clients.pop().unwrap().kill();
-    let words = ["job waits at w1", "goes on without rank 1", "training process", "w1 is gone"];
-    doctor.finds("job-without-worker", &words, "look at the training process on w1");
+    let words = ["job waits at w1", "continues without rank 1", "training process", "w1 is gone"];
+    doctor.finds("job-without-worker", &words, "check if the training process on w1");
     network.ask(&["jobs", "end", "waits", "--token-file", &network.token("waits")]);
     doctor.finds_nothing();
 }

@@ -170,7 +170,7 @@ fn a_slow_worker_is_right_and_nothing_of_it_stays() {
     name.lab("kill", &["leaf"]);
     name.down();
     name.is_gone();
-    refused(&["lab", "slow", "w0", "0.5"], 2, &["bad factor 0.5", "1 (as fast as ever) to 100"]);
+    refused(&["lab", "slow", "w0", "0.5"], 2, &["bad factor 0.5", "1 (full speed) to 100"]);
     refused(&["lab", "slow", "--name", &name.0, "w0", "2"], 1, &["no lab"]);
 }
 

@@ -52,7 +52,7 @@ fn a_controller_takes_what_it_can_of_another_topology_and_no_job_notices() {
 
     fs::write(&file, "name = 7").unwrap();
     controller.signal("-HUP");
-    controller.wait_for_line("the topology stays as it was");
+    controller.wait_for_line("the topology is unchanged");
     network.wait_for_progress("lives", network.progress("lives") + 1000);
 }
 
@@ -112,7 +112,7 @@ fn renewed_certificates_hold_without_a_restart() {
     fs::write(&operator[5], "no key").unwrap();
     fs::write(&certificates.controller()[3], "no key").unwrap();
     controller.signal("-HUP");
-    controller.wait_for_line("certificates stay as they were");
+    controller.wait_for_line("certificates are unchanged");
     let worker = with(network.command(CONTROLLER, &["jobs", "list"]), &certificates.of("w0"));
     let listed = with(worker, &network.controller()).output().unwrap();
     assert!(listed.status.success(), "{}", stderr(&listed));

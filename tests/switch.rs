@@ -288,7 +288,7 @@ fn a_packet_log_that_nobody_reads_holds_nothing_up() {
         .unwrap();
     let unread = switch.stdout.take().unwrap();
     let ended = switch.wait_with_output().unwrap();
-    assert_refused(&ended, &["nobody reads standard output"]);
+    assert_refused(&ended, &["standard output is closed"]);
     drop(unread);
 }
 

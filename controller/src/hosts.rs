@@ -53,9 +53,9 @@ pub(crate) struct Daemon {
     pub(crate) works: bool,
     /// The time of the connection.
     pub(crate) since: Instant,
-    /// The time at which its last message arrived.
+    /// The time at which the daemon's last message arrived.
     heard: Instant,
-    /// The last condition of its host that it reported.
+    /// The condition of the host in the daemon's last report.
     pub(crate) condition: Option<v1::HostCondition>,
     pub(crate) clock: ClockOffset,
     /// True if this agent still sends messages although a newer agent of the same host has connected.

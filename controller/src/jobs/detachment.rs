@@ -18,7 +18,7 @@ pub(crate) struct OnDegraded {
 pub(crate) struct Detachment {
     /// The detached ranks, ascending.
     pub(crate) ranks: Vec<Rank>,
-    /// The treatment of their data; `None` if no process is detached.
+    /// The treatment of the detached processes' data; `None` if no process is detached.
     pub(crate) mode: Option<Mode>,
 }
 

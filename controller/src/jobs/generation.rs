@@ -48,7 +48,7 @@ pub(crate) struct Beginning {
 }
 
 impl Beginning {
-    /// The beginning for the members that start a job.
+    /// The position at which all members of a new job begin.
     pub(crate) const OF_JOB: Self = Self { seq: Seq::FIRST, begun: 0 };
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct Participant {
     /// True if the controller has notified the process that the job continues without it while it is
     /// degraded.
     pub(crate) detached: bool,
-    /// The time at which its stream broke; `None` while the process is connected.
+    /// The time at which the process's stream broke; `None` while the process is connected.
     pub(crate) gone: Option<Instant>,
     /// The time at which the controller sent a change of generation that the participant has not yet
     /// carried out.

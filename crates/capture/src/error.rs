@@ -71,7 +71,7 @@ pub enum Problem {
     Cut {
         /// The offset in the file at which the incomplete record begins.
         at: u64,
-        /// The number of complete frames before it.
+        /// The number of complete frames before this offset.
         frames: u64,
     },
     /// A frame is longer than any frame can be.
@@ -105,7 +105,7 @@ pub enum Problem {
     Damaged {
         /// The offset in the file at which the damaged record begins.
         at: u64,
-        /// The number of complete frames before it.
+        /// The number of complete frames before this offset.
         frames: u64,
         /// The problem with the record or block.
         what: String,

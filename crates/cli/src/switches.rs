@@ -36,7 +36,9 @@ pub fn remark(switch: &v1::Switch) -> Option<String> {
     let (name, time) = (&switch.name, seconds(switch.state_milliseconds));
     match switch.state() {
         v1::SwitchState::Up => None,
-        v1::SwitchState::Away => Some(format!("switch {name} has been away for {time}: {}", switch.reason)),
+        v1::SwitchState::Away => {
+            Some(format!("switch {name} has been unreachable for {time}: {}", switch.reason))
+        }
         v1::SwitchState::Connecting | v1::SwitchState::Unspecified => {
             Some(format!("switch {name} has not answered yet; it is {time} since it was first asked"))
         }
@@ -79,7 +81,7 @@ mod tests {
             ..v1::Switch::default()
         };
         let switches = [switch("leaf0", v1::SwitchState::Up), switch("leaf1", v1::SwitchState::Away)];
-        let away = "switch leaf1 has been away for 12.3 s: no answer".to_owned();
+        let away = "switch leaf1 has been unreachable for 12.3 s: no answer".to_owned();
         assert_eq!(remarks(&switches), std::slice::from_ref(&away));
         let cut = "no frames get through the cable between leaf0 and leaf1";
         let fault = v1::CableFault { kind: v1::CableFaultKind::Dead.into(), description: cut.into() };

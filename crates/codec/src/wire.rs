@@ -142,7 +142,7 @@ fn finite(field: &'static str, value: f32) -> Result<f32, DecodeError> {
     Err(DecodeError::Field { field, value: value.to_string(), rule: "it has to be finite" })
 }
 
-/// Checks that the parameter of a codec without one is 0.
+/// Checks the parameter of a codec that has no parameter: it must be 0.
 pub(crate) fn no_parameter(parameter: u16) -> Result<(), DecodeError> {
     match parameter {
         0 => Ok(()),

@@ -52,7 +52,7 @@ pub enum LabError {
     #[error("there is no lab {0:?}: `tributary lab up` makes one")]
     NoLab(String),
     /// The process that created the lab ended before the lab was complete.
-    #[error("lab {0:?} was never finished: remove it with `tributary lab down {0}`, and make it anew")]
+    #[error("lab {0:?} was never finished: remove it with `tributary lab down {0}`, and make it again")]
     Incomplete(String),
     /// The name is neither a node of the topology nor the controller's station.
     #[error("lab {lab:?} has no node {station:?}: it has {known}")]
@@ -91,7 +91,7 @@ pub enum LabError {
     #[error("link {0} is not cut: there is nothing to repair")]
     NotCut(String),
     /// The factor of a slowdown is out of range.
-    #[error("bad factor {0:?}: give 1 (as fast as ever) to 100 (a hundred times slower)")]
+    #[error("bad factor {0:?}: give 1 (full speed) to 100 (a hundred times slower)")]
     BadFactor(f64),
     /// A program that sets up the network is not installed.
     #[error("cannot find `{tool}` on the PATH: install it with `apt-get install {package}`")]
@@ -153,7 +153,7 @@ pub enum LabError {
     StuckProcesses {
         /// The lab's name.
         lab: String,
-        /// The ids of these processes.
+        /// The ids of the remaining processes.
         pids: Vec<u32>,
     },
     /// Another program, such as `tributary-bench chaos`, keeps starting processes in the lab while they are

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Carried {
     /// Frames put on the link, including those that were lost.
     pub frames: u64,
-    /// Bytes of those frames, from the Ethernet header on.
+    /// Bytes of these `frames`, from the Ethernet header on.
     pub bytes: u64,
     /// Frames put on the link that did not arrive at the other end.
     pub lost: u64,

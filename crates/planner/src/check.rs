@@ -59,7 +59,10 @@ impl<'a> Node<'a> {
     fn pass(&mut self, hop: &Hop, behind: &[Hop], stream: Stream) -> Result<Stream, String> {
         let (first, node) = (self.first, hop.node);
         if first.fan_in != hop.fan_in {
-            return Err(format!("node {node} is to wait for {} and for {}", first.fan_in, hop.fan_in));
+            return Err(format!(
+                "node {node} must wait for {} and for {} children",
+                first.fan_in, hop.fan_in
+            ));
         }
         if (first.aggregate, first.egress_port) != (hop.aggregate, hop.egress_port) {
             return Err(format!("two stacks let node {node} do different things"));
@@ -68,7 +71,7 @@ impl<'a> Node<'a> {
             return match (hop.child, hop.fan_in) {
                 (0, 0) => Ok(stream),
                 (child, fan_in) => {
-                    Err(format!("child {child} of {fan_in} at node {node}, which adds nothing up"))
+                    Err(format!("child {child} of {fan_in} at node {node}, which does not aggregate"))
                 }
             };
         }
@@ -154,7 +157,7 @@ mod tests {
         broken("differ behind it", |plan| plan.workers[1].up[1].egress_port = 9);
         broken("waits for 2 children", |plan| plan.workers[1].up[0].child = 2);
         broken("two streams are child 0", |plan| plan.workers[1].up[0].child = 0);
-        broken("to wait for 2 and for 3", |plan| plan.workers[1].up[0].fan_in = 3);
+        broken("must wait for 2 and for 3", |plan| plan.workers[1].up[0].fan_in = 3);
         broken("two hops share node", |plan| plan.workers[0].up[1].node = plan.workers[0].up[0].node);
         broken("not the server", |plan| plan.workers[0].up.truncate(2));
         broken("server's fan-in", |plan| plan.server.fan_in = 2);
@@ -162,7 +165,7 @@ mod tests {
         broken("w3: the way back", |plan| plan.workers[3].down.reverse());
         broken("w3: the way back", |plan| plan.workers[3].down[0].aggregate = false);
         broken("different things", |plan| plan.workers[2].up[0].egress_port = 9);
-        broken("which adds nothing up", |plan| {
+        broken("which does not aggregate", |plan| {
             for worker in &mut plan.workers {
                 worker.up[1].aggregate = false;
                 worker.down[0].aggregate = false;

@@ -8,7 +8,7 @@ use tributary_wire::constants::{MAX_CHILDREN, MAX_HOPS, RANK_ALL};
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PlanError {
     /// A member is not a node of this topology.
-    #[error("node number {0} is not in the topology: find members by their names in this very topology")]
+    #[error("node number {0} is not in the topology: find members by their names in this topology")]
     NoSuchNode(usize),
     /// A member is a switch.
     #[error("{0:?} is a switch: workers and the server are hosts")]
@@ -17,7 +17,7 @@ pub enum PlanError {
     #[error("the job has no workers: name at least one host")]
     NoWorkers,
     /// The rank is reserved for "all workers".
-    #[error("rank {0} stands for everyone: a worker's rank is {most} at most", most = RANK_ALL - 1)]
+    #[error("rank {0} stands for all workers: a worker's rank is at most {most}", most = RANK_ALL - 1)]
     BadRank(u16),
     /// A rank is repeated or out of order.
     #[error("rank {rank} comes after rank {before}: name the workers by rising rank, each rank once")]
@@ -33,8 +33,8 @@ pub enum PlanError {
     /// The server's host is also a worker, but its switch cannot send gradients back through the port at
     /// which they arrive.
     #[error(
-        "{server:?} cannot serve a job that it is a worker of: its switch {switch:?} does not run our program, \
-         and sends nothing back by the port that it came in by; choose another server"
+        "{server:?} cannot serve a job in which it is a worker: its switch {switch:?} does not run Tributary's \
+         program, and sends no packet back to the port on which it arrived; choose another server"
     )]
     WorkerServesBehindPlainSwitch {
         /// The host.
@@ -58,9 +58,9 @@ pub enum PlanError {
     },
     /// Every live path contains a link whose MTU is too small for the job's packets.
     #[error(
-        "worker {worker:?} reaches the server {server:?} only over links that do not carry slices of {values} values, whose \
-         packets have up to {needed} bytes: that between {first:?} and {second:?} has an mtu of {mtu}; repair what is down, or \
-         restart the controller with --mtu {mtu} and create the job again",
+        "worker {worker:?} reaches the server {server:?} only over links that do not carry slices of {values} values, \
+         whose packets have up to {needed} bytes: the link between {first:?} and {second:?} has an mtu of {mtu}; \
+         repair what is down, or restart the controller with --mtu {mtu} and create the job again",
         values = width.values(),
         needed = width.mtu(),
         first = ends[0],
@@ -80,9 +80,10 @@ pub enum PlanError {
     },
     /// Every live path contains a link that loses packets of the length of the job's packets.
     #[error(
-        "worker {worker:?} reaches the server {server:?} only over links that lose packets of {needed} bytes, as slices of \
-         {values} values need: that between {first:?} and {second:?} does, though its mtu is {mtu} by the topology; raise the \
-         MTU of the interfaces at both of its ends to that (`ip link`), or write into the topology what it carries",
+        "worker {worker:?} reaches the server {server:?} only over links that lose packets of {needed} bytes, as \
+         slices of {values} values need: the link between {first:?} and {second:?} loses them, though its mtu in the \
+         topology is {mtu}; raise the MTU of the interfaces at both of its ends to this (`ip link`), or give the link \
+         its real mtu in the topology",
         values = width.values(),
         needed = width.mtu(),
         first = ends[0],
@@ -119,12 +120,12 @@ pub enum PlanError {
     TooDeep {
         /// The worker.
         worker: String,
-        /// The number of entries that its stack would have, including the server's entry.
+        /// The number of entries that the worker's hop stack would have, including the server's entry.
         hops: usize,
     },
     /// More streams arrive at the server than it can distinguish.
     #[error(
-        "{children} streams would arrive at the server {server:?}, and it tells {most} apart: let more \
+        "{children} streams would arrive at the server {server:?}, but it distinguishes at most {most}: let more \
          switches aggregate",
         most = MAX_CHILDREN
     )]

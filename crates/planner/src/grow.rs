@@ -13,7 +13,7 @@ use crate::tree::Tree;
 pub(crate) struct Members<'a> {
     fabric: &'a Fabric<'a>,
     server: NodeKey,
-    /// The step from the server to its switch.
+    /// The step from the server to the server's switch.
     top: Neighbour,
     workers: Vec<NodeKey>,
     /// The switches to which workers are linked, ordered by key.

@@ -46,14 +46,16 @@ fn obstacles(fabric: &Fabric<'_>, job: &JobRequest, choice: &CostedTree) -> Vec<
         .map(|(switch, obstacle)| {
             let name = fabric.name(switch);
             match obstacle {
-                AggregationObstacle::Plain => format!("{name} is not programmable: what meets there goes on without being aggregated"),
+                AggregationObstacle::Plain => format!("{name} is not programmable: it forwards gradients without \
+                                                       aggregation"),
                 AggregationObstacle::Slots(free) => format!(
-                    "{name} has {free} free slots and the job's window needs {}: what meets there \
-                     goes on without being aggregated",
+                    "{name} has {free} free slots and the job's window needs {}: it forwards gradients without \
+                     aggregation",
                     job.window
                 ),
                 AggregationObstacle::Children(count) => format!(
-                    "{count} streams meet at {name}, which tells {} apart: they go on without being aggregated",
+                    "{count} streams meet at {name}, which distinguishes at most {}: it forwards gradients without \
+                     aggregation",
                     fabric.most_children()
                 ),
             }

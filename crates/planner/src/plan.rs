@@ -90,7 +90,7 @@ pub struct ServerRole {
     /// The server's node id in hop entries.
     #[serde(serialize_with = "node_id")]
     pub node: NodeId,
-    /// The number of children for which it waits. Children are numbered from 0.
+    /// The number of children for which the server waits. Children are numbered from 0.
     pub fan_in: u8,
 }
 
@@ -109,7 +109,7 @@ pub struct SwitchRole {
     pub programmable: bool,
     /// True if the switch aggregates. The job then takes [`Plan::window`] slots there.
     pub aggregate: bool,
-    /// The number of children for which it waits; 0 if it does not aggregate.
+    /// The number of children for which the switch waits; 0 if it does not aggregate.
     pub fan_in: u8,
     /// The switch's port towards the server.
     pub up: TreePort,

@@ -77,7 +77,7 @@ impl<'a> Judge<'a> {
         Self { fabric, job, best: None, plain: None, refusal: None }
     }
 
-    /// Compares a tree with the best tree before.
+    /// Compares a tree with the best of the earlier trees.
     pub(crate) fn look_at(&mut self, tree: Tree) {
         let plain = PlainServer::on(&tree, self.fabric, self.job);
         if self.plain.as_ref().is_none_or(|best| plain.is_better_than(best)) {

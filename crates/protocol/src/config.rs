@@ -181,9 +181,9 @@ pub enum ConfigError {
     Width {
         /// The finished slice.
         finished: Seq,
-        /// The number of values that it has.
+        /// The number of values that the slice has.
         got: usize,
-        /// The number of values that it should have.
+        /// The number of values that a slice of this job has.
         width: usize,
     },
     /// A server that reads the sums cannot take over, because it has not received the sums of earlier

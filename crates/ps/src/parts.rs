@@ -49,7 +49,7 @@ pub enum PartError {
     /// These values of the gradient are missing.
     #[error("the parts are no whole gradient: values {0:?} are missing")]
     Missing(Range<usize>),
-    /// The worker pushed another gradient while some parts of this one had arrived.
+    /// The worker pushed another gradient before all parts of its last gradient had arrived.
     #[error("parts of another gradient are there: end that one first, or drop its parts")]
     Open,
 }

@@ -45,7 +45,7 @@ impl Topology {
 }
 
 struct Work<'a> {
-    /// The topology with the changes applied by now.
+    /// The topology with the applied changes.
     topology: Topology,
     newer: &'a Topology,
     taken: Vec<String>,

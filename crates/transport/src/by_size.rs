@@ -14,9 +14,9 @@ use tonic::codegen::{BoxFuture, Service};
 /// The size class of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// The size of most requests.
+    /// Most requests.
     Small,
-    /// The size of the few large requests.
+    /// The few large requests.
     Large,
 }
 

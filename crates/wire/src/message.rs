@@ -32,7 +32,7 @@ pub enum Operator {
     Max,
 }
 
-/// The header fields that switches add, with either operator of the values.
+/// The header fields that switches always add, also if they combine the values by maximum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Totals {
     /// The number of workers whose gradients are included.

@@ -173,7 +173,7 @@ impl Permit {
         self.amount
     }
 
-    /// Takes more until the permit holds `amount`. Never returns any.
+    /// Takes more of the resource until the permit holds `amount`. Never releases a part.
     ///
     /// # Errors
     /// [`LimitError::Full`] if too little is left. The permit then keeps its amount.

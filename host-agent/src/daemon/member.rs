@@ -178,8 +178,8 @@ impl Member {
     }
 }
 
-/// Waits until the host must leave, and returns the parting message. The caller drops the future when
-/// the job is over.
+/// Waits until the host must leave, and returns the terms of its departure.
+/// The caller drops the future when the job is over.
 async fn time_to_leave(mut leaving: mpsc::UnboundedReceiver<Leave>) -> Parting {
     // If no sender is left, no order to leave can arrive. The host then leaves immediately.
     let Some(mut leave) = leaving.recv().await else { return "its agent has forgotten it".to_owned().into() };

@@ -137,7 +137,7 @@ pub struct AgentObserver(Weak<Jobs>);
 pub struct JobStats {
     /// The job's name.
     pub job: String,
-    /// This host's rank in it.
+    /// This host's rank in the job.
     pub rank: Rank,
     /// The counters.
     pub stats: AgentStats<WorkerStats>,

@@ -27,7 +27,7 @@ pub enum JobEvent {
     Provide {
         /// The generation; see [`Prepare`](Self::Prepare).
         generation: u32,
-        /// The slices of these results.
+        /// The slices whose results other members do not have.
         seqs: Vec<Seq>,
     },
     /// The member changes to this generation and confirms the change. A member that is already in this

@@ -160,7 +160,7 @@ pub(crate) struct Parting {
 }
 
 impl Parting {
-    /// Returns the parting at the end of the training.
+    /// Returns the terms of a departure at the end of the training.
     pub(crate) fn at_end() -> Self {
         Self { reason: "its training is at its end".to_owned(), at_end: true }
     }

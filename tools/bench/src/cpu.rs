@@ -47,8 +47,8 @@ impl ProcessTimes {
 /// The process has ended, or `/proc` cannot be read.
 pub fn of_process(pid: u32) -> io::Result<ProcessTimes> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let [user, system] =
-        ticks(&stat).ok_or_else(|| io::Error::other(format!("not a process's times: {stat}")))?;
+    let [user, system] = ticks(&stat)
+        .ok_or_else(|| io::Error::other(format!("cannot parse the times of a process: {stat}")))?;
     Ok(ProcessTimes { user: duration(user), system: duration(system) })
 }
 
@@ -59,7 +59,7 @@ pub fn of_process(pid: u32) -> io::Result<ProcessTimes> {
 pub fn of_machine() -> io::Result<Duration> {
     let stat = std::fs::read_to_string("/proc/stat")?;
     let ticks =
-        machine_ticks(&stat).ok_or_else(|| io::Error::other("no times of the cores in /proc/stat"))?;
+        machine_ticks(&stat).ok_or_else(|| io::Error::other("/proc/stat has no times of the cores"))?;
     Ok(duration(ticks))
 }
 

@@ -22,7 +22,7 @@ use measurements::{agent, allreduce, degraded, endurance, plan, scale, schedule,
 /// Measures the fabric, the agent, the protocol, the switch and the planner, and breaks fabrics on
 /// purpose
 ///
-/// Labs run the program `tributary`, which is in the same folder or named by the variable TRIBUTARY_BINARY.
+/// Labs run the program `tributary` from the same folder, or the program that the variable TRIBUTARY_BINARY names.
 #[derive(Debug, Parser)]
 #[command(name = "tributary-bench", version = VERSION.as_str(), propagate_version = true)]
 struct Cli {
@@ -34,19 +34,20 @@ struct Cli {
 enum Command {
     Agent(agent::AgentArgs),
     Allreduce(allreduce::AllReduceArgs),
-    /// Break things at random while a training runs, and report the effects
+    /// Break components at random while a training runs, and report the effects
     ///
-    /// A lab is made for it, with a process on each worker that reduces without end and checks every sum: it must be
-    /// the sum over exactly the members that it names, and all members must have the same bits. Meanwhile switches, the
-    /// controller, agents, the server and training processes are killed and started again, and links cut and repaired,
-    /// one after the other and sometimes two at once; the next one is hit when all members are in the job again.
+    /// The command makes a lab. A process on each worker of the lab runs all-reduces without end and checks every
+    /// sum: it must be the sum over exactly the members that it names, and all members must have the same bits.
+    /// Meanwhile the command kills and restarts switches, the controller, agents, the server and training processes,
+    /// and cuts and repairs links. It hits one target after the other, and sometimes two at once. The next hit
+    /// follows when all members are in the job again.
     ///
-    /// A pause belongs to one disturbance: it is the longest time between two consecutive sums of a member that was not
-    /// hit, from the disturbance until all members are in again. A member is hit when its process or its host's agent
-    /// is killed, or when it is cut off from the part of the network with the most members (among several largest
-    /// parts, the one that pauses least goes on). Each of two simultaneous disturbances is given the longest pause of
-    /// both. The time that a member that was hit takes to be back counts from the repair to its next sum. A member is
-    /// stuck if it makes no progress for more than 10 s though it was not hit, or is not back 10 s after the repair.
+    /// A pause belongs to one disturbance: it is the longest time between two consecutive sums of a member that was
+    /// not hit, from the disturbance until all members are in the job again. A member is hit if its process or its
+    /// host's agent is killed, or if it is cut off from the part of the network with the most members (of several
+    /// largest parts, the part with the shortest pause counts as not cut off). Each of two simultaneous disturbances
+    /// gets the longest pause of both. A member that was hit is back with its first sum after the repair. A member is
+    /// stuck if it makes no progress for more than 10 s without a hit, or is not back 10 s after the repair.
     Chaos(chaos::ChaosArgs),
     /// The training process of `chaos`
     #[command(hide = true)]

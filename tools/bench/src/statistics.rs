@@ -99,7 +99,7 @@ pub enum StatisticsError {
         others: usize,
     },
     /// A run of the other candidate is not above zero.
-    #[error("a run gave {0}: there is no ratio to what is not above zero")]
+    #[error("a run gave {0}: a ratio needs a value above zero")]
     NotPositive(f64),
 }
 

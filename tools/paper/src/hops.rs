@@ -57,12 +57,12 @@ struct Row {
 /// The demo fails, or a file cannot be written.
 pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
     let said = format!(
-        "Bytes of whole frames on the links of `topologies/three-tier-8.toml`, counted on the links while `tributary demo` \
-         trained for {ROUNDS} rounds: eight workers under four leaves, two switches in the middle and a root, 100,234 values \
-         a worker and round. Each row is compared with the run without aggregation whose results came back *in the same way*. \
-         The busiest link is the direction of a link that carried most."
+        "Bytes of whole frames on the links of `topologies/three-tier-8.toml`, counted on the links while `tributary \
+         demo` trained for {ROUNDS} rounds: eight workers under four leaves, two switches in the middle and a root, \
+         100,234 values a worker and round. *Reduction* compares each row with the run without aggregation and with \
+         the same delivery of results. The busiest link is the direction of a link that carried the most bytes."
     );
-    let mut results = Results::start(out, "hops", "What each level of aggregation gains", &said)?;
+    let mut results = Results::start(out, "hops", "The gain of each level of aggregation", &said)?;
     let mut rows = Vec::new();
     for downlink in DOWNLINKS {
         let runs = LEVELS.iter().map(|(option, name)| Ok((*name, run(tributary, option, downlink)?)));
@@ -86,9 +86,9 @@ pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
         "into the server",
         "out of the server",
         "busiest link",
-        "times less",
+        "reduction",
         "all links",
-        "times less",
+        "reduction",
     ];
     results.table(&header, &rows.iter().map(Row::cells).collect::<Vec<_>>());
     results.chart("bytes", &chart(&rows))?;
@@ -103,12 +103,12 @@ fn run(tributary: &Path, aggregation: &str, downlink: &str) -> Result<Bytes> {
     for _ in 0..ATTEMPTS {
         let report = demo(tributary, aggregation, downlink)?;
         ensure!(report.identical_on_all_workers, "workers got different sums");
-        eprintln!("hops: {aggregation}, {downlink}: {} slices sent again", report.retransmissions);
+        eprintln!("hops: {aggregation}, {downlink}: {} retransmissions", report.retransmissions);
         if report.retransmissions == 0 {
             return Ok(report.bytes);
         }
     }
-    bail!("slices were sent again in each of {ATTEMPTS} runs: try it on a machine with less to do");
+    bail!("workers retransmitted slices in each of {ATTEMPTS} runs: use a less busy machine");
 }
 
 fn demo(tributary: &Path, aggregation: &str, downlink: &str) -> Result<Report> {
@@ -119,7 +119,7 @@ fn demo(tributary: &Path, aggregation: &str, downlink: &str) -> Result<Report> {
     let output = output.with_context(|| format!("cannot start {}", tributary.display()))?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "the demo failed: {said}");
-    serde_json::from_slice(&output.stdout).context("what the demo printed")
+    serde_json::from_slice(&output.stdout).context("cannot read the JSON of `tributary demo`")
 }
 
 impl Row {
@@ -152,7 +152,7 @@ fn chart(rows: &[Row]) -> Chart {
             .collect(),
     };
     Chart {
-        title: "Bytes of one all-reduce on three-tier-8, by where is aggregated".to_owned(),
+        title: "Bytes of one all-reduce on three-tier-8, by level of aggregation".to_owned(),
         subtitle: format!("Whole frames, mean of {ROUNDS} rounds of 100,234 values by 8 workers"),
         across: Axis::groups("aggregated at", LEVELS.map(|(_, name)| name.to_owned())),
         up: Axis::even("", 0.0, most, |mib| format!("{mib} MiB")),

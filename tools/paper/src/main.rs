@@ -26,15 +26,15 @@ struct Args {
     #[arg(value_enum)]
     parts: Vec<ResultsFolder>,
 
-    /// Where to: a folder for each part is replaced in it
+    /// Folder for the results; each part replaces its own subfolder
     #[arg(long, value_name = "FOLDER", default_value = "docs/results")]
     out: PathBuf,
 
-    /// The binary to measure; `tributary-bench` is in the same folder
+    /// The program `tributary` to measure; `tributary-bench` must be in the same folder
     #[arg(long, value_name = "FILE", default_value = "target/release/tributary")]
     tributary: PathBuf,
 
-    /// The Python that has PyTorch, for the parts that need it
+    /// Python interpreter with PyTorch, for the parts that need PyTorch
     #[arg(long, value_name = "FILE", default_value = "target/python/bin/python")]
     python: String,
 }
@@ -42,15 +42,15 @@ struct Args {
 /// A folder of `docs/results`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ResultsFolder {
-    /// The all-reduce beside gloo's and Open MPI's; needs root, and those: `make bench-tools`
+    /// The all-reduce, compared with gloo and Open MPI (`make bench-tools`); needs root
     Allreduce,
     /// An agent's processor time; needs root
     Agent,
-    /// The embedded switch beside a bare loop, and BMv2; needs root
+    /// The embedded switch, compared with a bare loop and BMv2; needs root
     Switch,
-    /// Programs that forward, beside BMv2; needs root
+    /// Forwarding programs on the embedded switch and on BMv2; needs root
     Forwarding,
-    /// Many tensors beside one; needs root
+    /// An all-reduce of many tensors, compared with one tensor; needs root
     Overlap,
     /// The cost of tags
     Tags,
@@ -62,7 +62,7 @@ enum ResultsFolder {
     Scale,
     /// Countermeasures against slow processes; needs root
     Degraded,
-    /// Gradients that leave at time points; needs root
+    /// Gradients sent at time points, compared with other methods; needs root
     TimePoints,
     /// PyTorch over the fabric and over gloo; needs root
     Pytorch,
@@ -74,11 +74,11 @@ enum ResultsFolder {
     Codecs,
     /// Ways to synchronise workers at one learning rate
     PoliciesOneRate,
-    /// The same, each at its best one, on the demo's network
+    /// Ways to synchronise workers, each at its best learning rate, on the demo's network
     PoliciesDigits,
-    /// The same on a convolutional network of 1.2 million parameters
+    /// Ways to synchronise workers on a convolutional network of 1.2 million parameters
     PoliciesCnn,
-    /// The same on a transformer of 1.2 million parameters
+    /// Ways to synchronise workers on a transformer of 1.2 million parameters
     PoliciesTransformer,
 }
 

@@ -84,7 +84,7 @@ impl Results {
         let mut writer = csv::Writer::from_path(&file).with_context(cannot)?;
         write(&mut writer).with_context(cannot)?;
         writer.flush().with_context(cannot)?;
-        let _ = write!(self.page, "\nAll of it: [`{name}.csv`]({name}.csv).\n");
+        let _ = write!(self.page, "\nAll figures: [`{name}.csv`]({name}.csv).\n");
         Ok(())
     }
 

@@ -12,8 +12,8 @@ use tributary_verify::{Bug, Change, Progress, Row, Setup, check, everything, tab
 /// The interval between progress reports if the output is not a terminal.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// Checks the protocol's state machines under everything that a network can do: every state, whatever
-/// is lost, duplicated, overtaken or late, and however often switches reboot
+/// Checks the protocol's state machines in every state that a network can cause by lost, duplicated,
+/// reordered and late packets, and by any number of switch reboots
 #[derive(Debug, Parser)]
 struct Arguments {
     /// Workers under each leaf switch

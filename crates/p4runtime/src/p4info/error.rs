@@ -33,7 +33,7 @@ pub enum P4InfoError {
     /// An object refers to an object that is missing.
     #[error("{place} of the P4Info refers to the {kind} {id:#010x}, which is not in it")]
     Dangling {
-        /// The object that refers to it.
+        /// The object that refers to the missing object.
         place: String,
         /// The kind of the missing object.
         kind: &'static str,

@@ -8,7 +8,7 @@ use super::model::Model;
 pub struct Performance {
     /// The rank of the process.
     pub rank: u16,
-    /// The model of the time that it takes for a step.
+    /// The model of the time that the process takes for a step.
     pub model: Model,
     /// True if the process is degraded.
     pub degraded: bool,

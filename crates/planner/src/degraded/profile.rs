@@ -11,7 +11,7 @@ pub struct Step {
     pub samples: u32,
     /// The seconds for which the process itself computed.
     pub compute: f64,
-    /// The seconds that its all-reduces took; `None` if they had no result.
+    /// The seconds that the step's all-reduces took; `None` if they had no result.
     pub reduce: Option<f64>,
 }
 

@@ -43,9 +43,9 @@ pub struct Member<'a> {
     pub rank: u16,
     /// True if the process takes part in the job; otherwise it is detached.
     pub is_active: bool,
-    /// The times of its steps.
+    /// The times of the process's steps.
     pub profile: &'a Profile,
-    /// Its condition, and the number of steps in this condition.
+    /// The condition of the process, and the number of steps in this condition.
     pub detector: &'a Detector,
     /// Its time for its share of the samples, divided by the median; `None` if it is unknown.
     pub ratio: Option<f64>,

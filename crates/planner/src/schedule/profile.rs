@@ -38,9 +38,9 @@ pub enum ProfileError {
     Count {
         /// The rank of a worker.
         rank: u32,
-        /// The number of its gradients.
+        /// The number of gradients of the worker `rank`.
         gradients: usize,
-        /// The rank of the worker that it is compared with.
+        /// The rank of the worker with which the worker `rank` is compared.
         other: u32,
         /// The number of gradients of the worker `other`.
         others: usize,
@@ -57,7 +57,7 @@ pub enum ProfileError {
         rank: u32,
         /// The bytes of the gradient on the worker `rank`.
         bytes: u64,
-        /// The rank of the worker that it is compared with.
+        /// The rank of the worker with which the worker `rank` is compared.
         other: u32,
         /// The bytes of the gradient on the worker `other`.
         others: u64,

@@ -49,7 +49,8 @@ impl std::fmt::Display for Stall {
         let Self { after, before, gap, median } = self;
         write!(
             f,
-            "between gradients {after} and {before} nothing came for {gap:.1?}, and the median gap is {median:.1?}"
+            "between gradients {after} and {before} no gradient came for {gap:.1?}, while the median gap is \
+             {median:.1?}"
         )
     }
 }

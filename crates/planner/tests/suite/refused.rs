@@ -125,7 +125,8 @@ fn a_switch_whose_bitmap_is_narrower_tells_fewer_apart() {
     assert_eq!((planned(32).switches[0].fan_in, planned(32).server.fan_in), (32, 1));
     let passed = planned(33);
     assert_eq!((passed.switches[0].aggregate, passed.server.fan_in), (false, 33));
-    let note = "33 streams meet at s0, which tells 32 apart: they go on without being aggregated";
+    let note =
+        "33 streams meet at s0, which distinguishes at most 32: it forwards gradients without aggregation";
     assert!(passed.notes.iter().any(|said| said == note), "{:?}", passed.notes);
 }
 
@@ -162,5 +163,9 @@ fn a_link_that_loses_the_packets_it_should_carry_is_named() {
     let job = JobRequest::of(&topology, 64, 1024).unwrap();
     state.short_of_mtu.insert(link, job.width);
     let error = plan(&topology, &state, &job).unwrap_err().to_string();
-    assert!(error.contains(r#"that between "s0" and "s1" does, though its mtu is 1500"#), "{error}");
+    assert!(
+        error
+            .contains(r#"the link between "s0" and "s1" loses them, though its mtu in the topology is 1500"#),
+        "{error}"
+    );
 }

@@ -186,7 +186,7 @@ fn a_switch_that_is_not_what_it_was_is_named() {
     assert_eq!(after(&[("name = \"mid1\"", "name = \"mid1\"\nprogrammable = false")]), misfit("w4", "mid1"));
     assert_eq!(after(&[("name = \"w0\"", "name = \"w0\"\nid = 1500")]), misfit("w0", "w0"));
     let turned = after(&[("name = \"leaf0\"", "name = \"leaf0\"\nprogrammable = false")]);
-    assert!(turned.to_string().contains("\"w0\" cannot serve a job that it is a worker of"), "{turned}");
+    assert!(turned.to_string().contains("\"w0\" cannot serve a job in which it is a worker"), "{turned}");
 }
 
 #[test]

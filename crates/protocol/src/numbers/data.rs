@@ -216,7 +216,7 @@ pub struct Reduced {
 pub struct Run {
     /// The number of elements.
     pub len: usize,
-    /// The sum of the weights of these members.
+    /// The sum of the weights of the members whose values are in the sums.
     pub weight: u32,
     /// The number of members whose values are in the sums.
     pub contributors: u32,

@@ -107,8 +107,8 @@ impl Subjects {
 pub(super) struct Pads(Aes128);
 
 impl Pads {
-    /// Derives the key of the pads from the secret and from the members in the row.
-    /// So sums of other members always have other pads.
+    /// Derives the key of the pads from the secret and from the row of members.
+    /// So the sums of another set of members always have other pads.
     pub(super) fn new(secret: &JobSecret, row: &[Rank]) -> Self {
         let row = row.iter().flat_map(|rank| rank.get().to_be_bytes());
         let purpose: Vec<u8> = b"pads of tags".iter().copied().chain(row).collect();

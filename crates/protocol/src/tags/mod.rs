@@ -81,7 +81,7 @@ impl fmt::Debug for PadSum {
 pub(crate) struct Agreed<'a> {
     /// The lanes of the slice's blocks, in order.
     pub(crate) lanes: &'a [i32],
-    /// The first lane of the MAX slice that carried them.
+    /// The first lane of the MAX slice that carried `lanes`.
     pub(crate) not_finite: u32,
     /// The total weight.
     pub(crate) weight: u32,

@@ -94,7 +94,7 @@ pub(crate) struct Recovery {
     /// Both are zero after a result.
     backoff: u32,
     asked: u32,
-    /// The number of results since the last timeout that this worker had requested.
+    /// The number of requested results that have arrived since the last timeout.
     brought: u32,
     requests: RetransmitRequests,
     /// The number of timeouts since the last result that came without a request.

@@ -31,7 +31,7 @@ impl Default for RetransmitRequests {
 }
 
 impl RetransmitRequests {
-    /// Records that a timeout requested missing results.
+    /// Records that the worker requested missing results after a timeout.
     pub(super) fn asked(&mut self) {
         if self.are_needed() {
             self.spurious = 0;

@@ -36,13 +36,13 @@ pub(crate) enum State {
 /// The state of a slice that was sent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flight {
-    /// The time of its last transmission.
+    /// The time of the slice's last transmission.
     pub(crate) sent: Time,
-    /// The number of its last transmission, counted over all slices.
+    /// The number of the slice's last transmission, counted over all slices.
     pub(crate) transmission: u64,
     /// The number of times that the slice was sent.
     pub(crate) attempts: u32,
-    /// The generation in which it was sent first.
+    /// The generation in which the slice was sent for the first time.
     pub(crate) generation: usize,
     /// True if a wrong result for the slice has come.
     pub(crate) mismatched: bool,

@@ -13,7 +13,7 @@ use super::{Action, Policy, Progress, WeightedGradient, Worker, apply_alone};
 pub enum Spread {
     /// All epochs that the workers have finished, as in the publication.
     Total,
-    /// The epochs that they have finished since the last ranking.
+    /// The epochs that the workers have finished since the last ranking.
     Recent,
 }
 

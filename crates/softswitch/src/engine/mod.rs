@@ -68,7 +68,7 @@ impl Engine {
 
     /// Starts a thread like [`Engine::start`], with a switch whose tables are already filled.
     ///
-    /// This switch processes all frames, from the first one of each port on.
+    /// This switch processes every frame, beginning with the first frame of each port.
     ///
     /// # Errors
     /// The errors of [`Engine::start`].

@@ -22,7 +22,7 @@ pub(crate) struct CompletionsArgs {
 /// Writes a manual page of each command
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {
-    /// Where to write the pages, tributary.1 and others; it is made if there is none
+    /// Folder for the pages, tributary.1 and others; it is created if necessary
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }

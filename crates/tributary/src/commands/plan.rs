@@ -17,7 +17,8 @@ use crate::present::plan as present;
 
 /// Shows the aggregation tree of a job on a topology
 ///
-/// Who aggregates, the hop stacks, the bytes on every link and the expected speed-up. Nothing runs.
+/// The command prints the switches that aggregate, the hop stacks, the bytes on every link and the expected speed-up.
+/// It starts nothing.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PlanArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]

@@ -16,8 +16,8 @@ use tributary_cli::output;
 
 /// Shows a network, or writes the file of a fat tree
 ///
-/// The nodes with their ids and addresses, and the links with their ports and rates, as every other command sees them.
-/// Nothing runs.
+/// The command prints the nodes with their ids and addresses, and the links with their ports and rates, as all other
+/// commands use them. It starts nothing.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct TopologyArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]
@@ -35,7 +35,7 @@ pub(crate) struct TopologyArgs {
     #[arg(long, value_name = "COUNT", requires = "fat_tree")]
     workers: Option<usize>,
 
-    /// The rate of each of its links
+    /// Rate of each link of the fat tree
     #[arg(long, requires = "fat_tree", default_value = "100 Gbit/s", value_parser = link_rate)]
     rate: String,
 }
@@ -162,8 +162,7 @@ impl<'a> Network<'a> {
     }
 
     fn node_table(&self) -> comfy_table::Table {
-        let mut table =
-            output::table(&["node", "id", "what it is", "IP address", "MAC address", "P4Runtime"]);
+        let mut table = output::table(&["node", "id", "kind", "IP address", "MAC address", "P4Runtime"]);
         let mut any_server = false;
         for node in &self.nodes {
             let (what, ip, mac) = node.kind.texts();

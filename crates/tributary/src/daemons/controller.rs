@@ -64,11 +64,11 @@ struct ControllerOptions {
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
 
-    /// Address that agents reach the controller at [default: 127.0.0.1:29810]
+    /// Address at which agents reach the controller [default: 127.0.0.1:29810]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
 
-    /// P4Runtime address of a switch that the topology has none for, or another one; may be given often
+    /// P4Runtime address of a switch, if the topology has none or another one; may be repeated
     #[arg(long, value_name = "NAME=HOST:PORT[/DEVICE-ID]")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     switch: Vec<SwitchAt>,
@@ -78,21 +78,21 @@ struct ControllerOptions {
     #[arg(long, value_name = "DIR")]
     pipeline: Option<PathBuf>,
 
-    /// Longest packet of all links, in bytes, in place of the topology's [default: the topology's]
+    /// MTU of all links, in bytes [default: the topology's]
     #[arg(long, value_name = "BYTES")]
     mtu: Option<u16>,
 
-    /// Folder in which jobs are recorded, so that they outlive the controller [default:
-    /// none, they end with it]
+    /// Folder in which jobs are recorded, so that they survive a restart of the controller [default: none,
+    /// jobs end with the controller]
     #[arg(long, value_name = "FOLDER")]
     state: Option<PathBuf>,
 
-    /// Jobs that one creator may have at a time: an operator or a host, by the name in its certificate; all
-    /// callers together where there are none [default: as many as there can be]
+    /// Jobs that one creator may have at a time. A creator is an operator or a host, by the name in its
+    /// certificate; without certificates, all callers are one creator [default: no limit]
     #[arg(long, value_name = "JOBS")]
     jobs_per_creator: Option<u32>,
 
-    /// Slots that the jobs of one creator may have together on each switch [default: as many as there are]
+    /// Slots that the jobs of one creator may have together on each switch [default: no limit]
     #[arg(long, value_name = "SLOTS")]
     slots_per_creator: Option<u32>,
 
@@ -100,12 +100,12 @@ struct ControllerOptions {
     #[arg(long, value_name = "JOBS")]
     queue: Option<u32>,
 
-    /// Address that Prometheus finds metrics at, under /metrics [default: none]
+    /// Address at which Prometheus reads metrics, under /metrics [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
 
-    /// Address that browsers find the live page at: with TLS, and for who has a certificate, where
-    /// the API is [default: none]
+    /// Address at which browsers read the live page. If the API uses TLS, the page does, too, and requires
+    /// a certificate [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     page: Option<SocketAddr>,
 }
@@ -177,7 +177,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
 fn reload_topology(controller: &RunningController, newer: Result<Topology>) {
     let newer = match newer {
         Ok(newer) => newer,
-        Err(error) => return tracing::error!("the topology stays as it was: {error:#}"),
+        Err(error) => return tracing::error!("the topology is unchanged: {error:#}"),
     };
     let Reloaded { taken, refused } = controller.reload_topology(&newer);
     for change in &taken {
@@ -202,7 +202,7 @@ async fn collect(observer: Observer) -> Page {
     page.gauge("tributary_jobs", "Jobs that the controller knows, by state", states);
     page.gauge(
         "tributary_job_fallback",
-        "Switches where streams of a running job meet and are not aggregated, by why",
+        "Switches where streams of a running job meet and are not aggregated, by cause",
         fallbacks(&jobs),
     );
     let slots = |of: fn(&v1::Switch) -> u32| {
@@ -214,7 +214,7 @@ async fn collect(observer: Observer) -> Page {
         "Slots of a switch that jobs can have",
         slots(|switch| switch.slots),
     );
-    let help = "Slots of a switch that jobs have, or had until their tables are withdrawn";
+    let help = "Slots of a switch that jobs own, also ended jobs until their tables are withdrawn";
     page.gauge("tributary_switch_slots_taken", help, slots(|switch| switch.slots_taken));
     let (mut up, mut packets, mut frames, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for counters in observer.counters().await {
@@ -233,8 +233,8 @@ async fn collect(observer: Observer) -> Page {
             bytes.push((of_port, *size));
         }
     }
-    page.gauge("tributary_switch_up", "Whether the switch's counters can be read", up);
-    page.counter("tributary_job_packets", "Packets of a job in a switch, by what became of them", packets);
+    page.gauge("tributary_switch_up", "1 if the switch's counters can be read", up);
+    page.counter("tributary_job_packets", "Packets of a job in a switch, by their treatment", packets);
     page.counter("tributary_port_frames", "Frames of a switch's port", frames);
     page.counter("tributary_port_bytes", "Bytes of a switch's port", bytes);
     page

@@ -42,7 +42,7 @@ pub(super) fn serve(listener: TcpListener, tls: Option<ServerTls>, most: usize, 
                     Err(error) => tracing::debug!(%error, "a connection"),
                 },
                 Some(_) = clients.join_next() => {}
-                else => return tracing::error!("browsers and Prometheus are not answered any more"),
+                else => return tracing::error!("browsers and Prometheus are no longer served"),
             }
         }
     });

@@ -54,7 +54,7 @@ pub(crate) struct MemberArgs {
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct HostArgs {
-    /// This host, as the topology names it
+    /// Name of this host in the topology
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
 
@@ -66,8 +66,8 @@ struct HostArgs {
     #[arg(long, value_name = "HOST:PORT")]
     controller: Option<String>,
 
-    /// Send neighbouring packets as one frame where the interface is a veth with its offloads on: only if
-    /// the other end is an embedded switch that was also started with this option
+    /// Send neighbouring packets as one frame if the interface is a veth with its offloads on. The other
+    /// end must be an embedded switch that was also started with this option
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     segmentation_offload: bool,

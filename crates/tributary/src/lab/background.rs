@@ -89,7 +89,7 @@ impl Background {
             status = self.child.wait() => format!("ended ({})", status?),
             () = sleep(PATIENCE) => format!("is not ready after {PATIENCE:?}"),
         };
-        bail!("the daemon of {} {problem}; its last words: {}", self.name, last_words(&self.log));
+        bail!("the daemon of {} {problem}; its last log lines: {}", self.name, last_words(&self.log));
     }
 }
 

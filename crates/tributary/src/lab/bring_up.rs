@@ -34,8 +34,8 @@ pub struct FabricArgs {
     #[arg(long, requires = "topology")]
     no_rates: bool,
 
-    /// Longest packet of all links, in bytes, in place of the topology's: slices are eight times as wide
-    /// with 9000 as with 1500
+    /// MTU of all links, in bytes, in place of the topology's: slices are eight times as wide with 9000 as
+    /// with 1500
     #[arg(long, value_name = "BYTES", requires = "topology")]
     mtu: Option<u16>,
 
@@ -56,8 +56,8 @@ pub struct FabricArgs {
     #[arg(long, value_name = "SLOTS", value_parser = window, requires = "topology")]
     window: Option<u32>,
 
-    /// Run the programs of each node on one processor only, and those of its neighbours on the same: faster
-    /// where all nodes have about as much to do, and there are more of them than processors
+    /// Run the programs of each node, and the programs of its neighbours, on one processor: faster if all
+    /// nodes have about the same work, and if there are more nodes than processors
     #[arg(long, requires = "topology")]
     pin: bool,
 

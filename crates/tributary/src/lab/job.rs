@@ -146,7 +146,7 @@ fn ask<T: Send>(
 ) -> Result<T> {
     beside_controller(lab, async || {
         let answered = timeout(PATIENCE, async { call(connect(record).await?).await }).await;
-        answered.with_context(|| format!("the controller does not answer for {PATIENCE:?}"))?
+        answered.with_context(|| format!("the controller has not answered for {PATIENCE:?}"))?
     })
 }
 

@@ -40,7 +40,7 @@ pub fn interrupted() -> anyhow::Error {
 pub(crate) fn broken(name: &str, ended: &[String]) -> String {
     format!(
         "broken: the daemon of {} has ended, see its log; start it again with `tributary lab start{} {}`, or remove \
-         the lab with `tributary lab down {name}`, and make it anew",
+         the lab with `tributary lab down {name}`, and make it again",
         ended.join(", "),
         name_option(name),
         ended.first().map_or("NODE", String::as_str),

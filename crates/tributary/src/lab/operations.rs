@@ -52,8 +52,7 @@ pub(crate) struct CutArgs {
     #[command(flatten)]
     link: LinkArgs,
 
-    /// Take the interface down at one end, a switch's if there is one, so that the other
-    /// end loses its carrier
+    /// Take the interface down at one end, if possible at a switch, so that the other end loses its carrier
     #[arg(long)]
     carrier: bool,
 }
@@ -61,7 +60,7 @@ pub(crate) struct CutArgs {
 /// A link of a lab.
 #[derive(Debug, Args)]
 pub(crate) struct LinkArgs {
-    /// Its two nodes in any order, as in leaf0-w3 or leaf0:w3; or an interface at one of its ends
+    /// The link's two nodes in any order, as in leaf0-w3 or leaf0:w3; or an interface at one of its ends
     link: String,
 
     #[command(flatten)]
@@ -74,7 +73,7 @@ pub(crate) struct SlowArgs {
     #[command(flatten)]
     station: StationArgs,
 
-    /// Factor by which its processes become slower: from 1 (full speed) to 100
+    /// Factor by which the station's processes become slower: from 1 (full speed) to 100
     #[arg(value_parser = slowdown)]
     factor: Slowdown,
 }
@@ -111,17 +110,14 @@ pub(crate) fn run_cut(args: &CutArgs) -> Result<()> {
     let how = if args.carrier { Cut::Carrier } else { Cut::Silent };
     let link = lab.cut(&args.link.link, how)?;
     let again = name_option(lab.name());
-    output::print(format_args!(
-        "link {0} is cut; `tributary lab repair{again} {0}` makes it whole",
-        link.name
-    ))?;
+    output::print(format_args!("link {0} is cut; `tributary lab repair{again} {0}` repairs it", link.name))?;
     Ok(())
 }
 
 /// Runs `tributary lab repair`.
 pub(crate) fn run_repair(args: &LinkArgs) -> Result<()> {
     let link = args.lab.open()?.repair(&args.link)?;
-    output::print(format_args!("link {} is whole", link.name))
+    output::print(format_args!("link {} is repaired", link.name))
 }
 
 /// Runs `tributary lab slow`.
@@ -130,7 +126,7 @@ pub(crate) async fn run_slow(args: &SlowArgs) -> Result<()> {
     let station = station(&lab, &args.station.node);
     slow(&lab, station, args.factor).await?;
     match args.factor.factor() {
-        1.0 => output::print(format_args!("{station}: as fast as ever"))?,
+        1.0 => output::print(format_args!("{station}: runs at full speed"))?,
         factor => output::print(format_args!("{station}: everything takes {factor} times as long"))?,
     }
     Ok(())

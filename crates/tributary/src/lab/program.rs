@@ -13,7 +13,7 @@ use thiserror::Error;
 pub(crate) enum NoProgram {
     #[error("there is no program {}: check its name, and the PATH", .0.display())]
     Missing(OsString),
-    #[error("{} is no program: it is not executable", .0.display())]
+    #[error("{} is not a program: it is not executable", .0.display())]
     NotExecutable(OsString),
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct ClientTlsArgs {
     #[arg(long, global = true, value_name = "FILE", env = "TRIBUTARY_TLS_CA")]
     tls_ca: Option<PathBuf>,
 
-    /// Certificate to show
+    /// Certificate to present
     #[arg(long, global = true, value_name = "FILE", env = "TRIBUTARY_TLS_CERT")]
     tls_cert: Option<PathBuf>,
 
@@ -65,7 +65,7 @@ impl ClientTlsArgs {
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ControllerTlsArgs {
-    /// Certificate to show to agents and `tributary jobs`: enables TLS, with the two options below
+    /// Certificate to present to agents and `tributary jobs`: enables TLS, with the two options below
     /// [default: plain text]
     #[arg(long, value_name = "FILE")]
     tls_cert: Option<PathBuf>,
@@ -79,8 +79,8 @@ pub(crate) struct ControllerTlsArgs {
     #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
 
-    /// Operator, who may create and end all jobs: a DNS name in the certificate; may be
-    /// given often [default: operator]
+    /// Operator, who may create and end all jobs: a DNS name in the certificate; may be repeated [default:
+    /// operator]
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tls_operator: Vec<String>,
@@ -101,8 +101,8 @@ impl ControllerTlsArgs {
             if self.tls_operator.is_empty() {
                 return Ok(None);
             }
-            let problem = "--tls-operator needs --tls-cert, --tls-key and --tls-client-ca: without certificates \
-                           nobody has a name";
+            let problem = "--tls-operator needs --tls-cert, --tls-key and --tls-client-ca: without certificates, \
+                           clients have no names";
             return Err(WrongUse(problem.to_owned()).into());
         };
         let operators = match &self.tls_operator[..] {

@@ -42,7 +42,8 @@ fn title(
 ) -> Group {
     let what =
         format!("Job {}: {} gradients leave in {} sets", told.job, profile.bytes.len(), schedule.sets.len());
-    let how = "A point: a gradient, when the slowest rank had it. A line: a time point, when all of a set are there.";
+    let how = "Points: gradients, at the time when the slowest rank had them. Lines: time points, at which all \
+               gradients of a set are ready.";
     Group::new()
         .add(text(24.0, 36.0, what, INK).set("font-size", 19).set("font-weight", 600))
         .add(text(24.0, 60.0, how, FAINT))

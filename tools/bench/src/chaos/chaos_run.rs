@@ -262,7 +262,7 @@ impl<'a> ChaosRun<'a> {
                 break;
             }
             if Instant::now() > deadline {
-                self.progress.failure(&format!("no foreign datagram comes from {}", silent.join(", ")));
+                self.progress.failure(&format!("no foreign datagram arrives from {}", silent.join(", ")));
                 let silent = silent.len() as u64;
                 self.report.foreign.iter_mut().for_each(|statistics| statistics.stuck += silent);
                 break;
@@ -322,11 +322,11 @@ impl<'a> ChaosRun<'a> {
                 self.ended += 1;
                 if self.ended > MOST_ENDED {
                     bail!(
-                        "training processes end by themselves: see {}/*.process.log",
+                        "training processes have ended unexpectedly: see {}/*.process.log",
                         self.lab.folder().display()
                     );
                 }
-                self.progress.out(rank, "its process has ended by itself");
+                self.progress.out(rank, "its process has ended unexpectedly");
                 self.members.start(rank)?;
             }
         }
@@ -395,7 +395,7 @@ impl<'a> ChaosRun<'a> {
             job::end(self.lab, self.record)?;
         }
         self.progress
-            .failure("members stay stuck when their processes are started anew: the job is given up");
+            .failure("members are still stuck after their processes were restarted: the job counts as lost");
         self.report.count(&self.kinds, |statistics| statistics.lost_jobs += 1);
         self.renew().await
     }
@@ -405,7 +405,7 @@ impl<'a> ChaosRun<'a> {
         for rank in 0..self.members.ranks() {
             self.members.kill(rank).await?;
         }
-        job::renew(self.lab, self.record).context("cannot make the job anew")?;
+        job::renew(self.lab, self.record).context("cannot create the job again")?;
         self.agreement = Agreement::default();
         self.out.clear();
         self.begin().await
@@ -418,7 +418,10 @@ impl<'a> ChaosRun<'a> {
             return Ok(());
         }
         let folder = self.lab.folder();
-        bail!("the members do not reduce within {START_PATIENCE:?}: see the logs in {}", folder.display());
+        bail!(
+            "the members have not completed an all-reduce within {START_PATIENCE:?}: see the logs in {}",
+            folder.display()
+        );
     }
 }
 

@@ -70,7 +70,7 @@ impl<'a> Members<'a> {
 
     /// Starts the process of a rank. If one is running, it is killed.
     pub(super) fn start(&mut self, rank: usize) -> Result<()> {
-        let worker = self.record.workers.get(rank).context("there is no such rank")?;
+        let worker = self.record.workers.get(rank).context("the job has no such rank")?;
         let host = &worker.host;
         let log = log_file(&self.lab.folder(), &format!("{host}.process"));
         let log = OpenOptions::new().create(true).append(true).open(&log);

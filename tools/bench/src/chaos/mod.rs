@@ -48,32 +48,32 @@ pub(crate) struct ChaosArgs {
     /// Topology file
     topology: PathBuf,
 
-    /// Decides what is hit, when, and for how long
+    /// Seed that decides which targets are hit, when, and for how long
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Number of things that are hit in total
+    /// Total number of hits
     #[arg(long, value_name = "N", default_value_t = 20)]
     kills: usize,
 
-    /// Kinds of targets to hit [default: all that the lab has]
+    /// Kinds of targets to hit [default: all kinds that the lab has]
     #[arg(long, value_enum, value_name = "KIND,KIND,…", value_delimiter = ',')]
     only: Vec<Kind>,
 
-    /// Seconds that each thing that is hit stays away: least and most
+    /// Shortest and longest outage of a target, in seconds
     #[arg(long, value_name = "FROM..TO", default_value = "0.2..3", value_parser = outages)]
     outage: Outages,
 
-    /// Size of the tensor that is reduced again and again, a multiple of 8KiB
+    /// Size of the tensor of each all-reduce, a multiple of 8KiB
     #[arg(long, value_name = "BYTES", default_value = "256KiB", value_parser = size)]
     size: ByteSize,
 
-    /// Also send UDP datagrams with segmentation offload from each host to the next one,
-    /// and check each that arrives
+    /// Also send UDP datagrams with segmentation offload from each host to the next host, and check each
+    /// datagram that arrives
     #[arg(long)]
     foreign: bool,
 
-    /// End at the first wrong sum, lost job or stuck member, and leave the lab up with its logs
+    /// Stop at the first wrong sum, lost job or stuck member, and leave the lab up with its logs
     #[arg(long)]
     keep: bool,
 
@@ -133,7 +133,9 @@ async fn disturb(args: &ChaosArgs, page: Option<PagePlace>) -> Result<()> {
     targets.retain(|target| args.only.is_empty() || args.only.contains(&target.kind));
     let blows = schedule(&targets, args.outage, args.seed, args.kills);
     if blows.is_empty() && args.kills > 0 {
-        return Err(WrongUse(format!("--only: topology {} has none of these", topology.name())).into());
+        return Err(
+            WrongUse(format!("--only: topology {} has none of these targets", topology.name())).into()
+        );
     }
     let progress = Progress::new(args.kills, args.json);
     progress.message("making the lab");

@@ -9,6 +9,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::schedule::{Blow, Disturbance};
 
 /// A progress bar if standard error is a terminal, and a line for each blow.
+///
+/// A blow is one disturbance, or two with overlapping outages.
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,

@@ -96,7 +96,7 @@ impl Report {
         });
         let of_others = (foreign.damaged > 0 || foreign.stuck > 0).then(|| {
             format!(
-                "{} foreign datagrams were damaged, and {} times none came in time",
+                "{} foreign datagrams were damaged, and {} times no datagram arrived in time",
                 foreign.damaged, foreign.stuck
             )
         });
@@ -106,8 +106,7 @@ impl Report {
 
     /// Formats the report for people.
     pub(super) fn text(&self) -> String {
-        let header =
-            ["what was hit", "times", "wrong", "lost jobs", "stuck", "pause: median", "99 %", "longest"];
+        let header = ["target", "times", "wrong", "lost jobs", "stuck", "pause: median", "99 %", "longest"];
         let others = ["unattended", "back: median", "longest"];
         let mut table = output::number_table(&[&header[..], &others[..]].concat());
         let statistics = self.by_kind.iter().map(|(kind, statistics)| (kind.to_string(), statistics));
@@ -128,9 +127,11 @@ impl Report {
         });
         format!(
             "{table}\n\
-             {} sums checked in {:.0} s on {} ({}), seed {}; from one to the next {} (median) while nothing is wrong\n\
-             pause: the longest time between two sums of a member that was not hit; unattended: the longest one while the\n\
-             controller was away, too; back: from the repair to the first sum of a member that was hit{foreign}",
+             {} sums checked in {:.0} s on {} ({}), seed {}; {} (median) from one sum to the next without a \
+             disturbance\n\
+             pause: the longest time between two sums of a member that was not hit; unattended: the longest pause \
+             while\n\
+             the controller was down, too; back: from the repair to the first sum of a member that was hit{foreign}",
             self.checked,
             self.seconds,
             self.topology,

@@ -78,5 +78,5 @@ fn gate(ratios: &Ratios, limit: f64) -> Gate {
         other => other.title().to_owned(),
     };
     let rate = ratios.ours.rate / MBIT;
-    Gate { name: format!("{rate} Mbit/s: {} to {other}", ratios.ours), value, limit, passed: value <= limit }
+    Gate { name: format!("{rate} Mbit/s: {} / {other}", ratios.ours), value, limit, passed: value <= limit }
 }

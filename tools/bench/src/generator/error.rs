@@ -22,10 +22,10 @@ pub enum GeneratorError {
     #[error(transparent)]
     Port(#[from] LinkError),
     /// A port that joins frames could not send.
-    #[error("cannot send frames that are joined: {0}")]
+    #[error("cannot send joined frames: {0}")]
     Send(io::Error),
     /// A port that splits joined frames could not receive.
-    #[error("cannot receive frames that were joined: {0}")]
+    #[error("cannot receive joined frames: {0}")]
     Receive(io::Error),
     /// The switch computed a wrong sum.
     #[error("the switch's sum of slice {seq} is wrong in {what}: expected {expected:#x}, got {got:#x}")]
@@ -40,7 +40,7 @@ pub enum GeneratorError {
         got: u32,
     },
     /// The switch forwarded a packet other than the expected one.
-    #[error("packet {seq} came out wrong: expected {expected}, got {got}")]
+    #[error("the switch sent packet {seq} with wrong contents: expected {expected}, got {got}")]
     WrongPacket {
         /// The number of the packet.
         seq: Seq,
@@ -56,7 +56,7 @@ pub enum GeneratorError {
     #[error("cannot write a contribution: {0}")]
     Unwritable(WireError),
     /// A packet could not be written.
-    #[error("a packet of {needed} bytes does not fit into a buffer of {room}")]
+    #[error("a packet of {needed} bytes does not fit into a buffer of {room} bytes")]
     NoRoom {
         /// The length of the packet.
         needed: usize,
@@ -64,11 +64,9 @@ pub enum GeneratorError {
         room: usize,
     },
     /// The load has no flow, or the frames of a flow are too short.
-    #[error("there is no flow, or one whose frames are shorter than {0} bytes")]
+    #[error("the load has no flow, or a flow with frames shorter than {0} bytes")]
     NoFlow(usize),
     /// Nothing arrived within this time: the switch is not programmed, or does not run.
-    #[error(
-        "nothing came out of the switch for {0:?}: does it run, with a program and tables for this load?"
-    )]
+    #[error("the switch sent nothing for {0:?}: check that it runs, with a program and tables for this load")]
     Silent(Duration),
 }

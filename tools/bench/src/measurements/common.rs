@@ -15,7 +15,7 @@ pub(super) fn until_stopped<T>(measurement: impl Future<Output = Result<T>>) -> 
         let mut stop = Stop::new()?;
         tokio::select! {
             outcome = measurement => outcome,
-            () = stop.requested() => bail!("interrupted; nothing stays"),
+            () = stop.requested() => bail!("interrupted; the networks are removed"),
         }
     })
 }

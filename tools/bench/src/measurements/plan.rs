@@ -31,13 +31,13 @@ const MOST_AGAIN: Duration = Duration::from_millis(100);
 /// The greatest allowed growth of the time when the numbers of workers and hosts double.
 const MOST_GROWTH: f64 = 2.5;
 
-/// Measures how long it takes to plan a job on fat trees of four sizes, from the text
-/// of the topology file to the tables that `tributary plan` prints, and to plan it again when a switch of its tree
-/// dies. Planning is one thread that never blocks; times are that thread's processor time, so that other work on the
+/// Measures the time to plan a job on fat trees of four sizes, from the text of the topology file to
+/// the tables that `tributary plan` prints, and the time to plan it again after a switch of its tree has died.
+/// Planning runs in one thread that never blocks. Times are the processor time of this thread, so other work on the
 /// machine does not count.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PlanArgs {
-    /// Rounds of each size; the fastest of each step counts
+    /// Rounds of each size; the fastest round of each step counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
 
@@ -126,7 +126,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<()> {
         output::print(&report)?;
     }
     if !passed {
-        bail!("planning takes longer than it may");
+        bail!("planning takes longer than its limits");
     }
     Ok(())
 }
@@ -145,7 +145,7 @@ fn measure(tree: &FatTree, slots: u32, rounds: u16) -> Result<Times> {
             replan: best.replan.min(times.replan),
         }));
     }
-    fastest.context("no round was asked for")
+    fastest.context("at least one round is needed")
 }
 
 fn round(file: &str, slots: u32) -> Result<Times> {
@@ -197,10 +197,14 @@ fn limits(sizes: &[Size]) -> Vec<Limit> {
     let last = |of: fn(&Times) -> f64| sizes.last().map_or(0.0, |size| of(&size.times));
     let most = |of: fn(&Size) -> Option<f64>| sizes.iter().filter_map(of).fold(0.0, f64::max);
     vec![
-        limit("seconds to plan the largest", MOST.as_secs_f64(), last(|times| times.whole)),
-        limit("seconds to plan it again", MOST_AGAIN.as_secs_f64(), last(|times| times.replan)),
-        limit("growth of planning", MOST_GROWTH, most(|size| size.growth)),
-        limit("growth of planning again", MOST_GROWTH, most(|size| size.replan_growth)),
+        limit("seconds to plan the largest size", MOST.as_secs_f64(), last(|times| times.whole)),
+        limit("seconds to plan the largest size again", MOST_AGAIN.as_secs_f64(), last(|times| times.replan)),
+        limit("growth of the planning time when the size doubles", MOST_GROWTH, most(|size| size.growth)),
+        limit(
+            "growth of the time to plan again when the size doubles",
+            MOST_GROWTH,
+            most(|size| size.replan_growth),
+        ),
     ]
 }
 

@@ -37,7 +37,7 @@ pub enum SwitchLabError {
     #[error("{0} runs no programs: it only aggregates")]
     RunsNoPrograms(&'static str),
     /// A run failed, perhaps because the switch has ended.
-    #[error("{error}; the last words of {switch}: {words}")]
+    #[error("{error}; the last log lines of {switch}: {words}")]
     Switch {
         /// The switch.
         switch: &'static str,
@@ -47,10 +47,10 @@ pub enum SwitchLabError {
         words: String,
     },
     /// The MTU is too small for a slice.
-    #[error("an MTU of {0}: no slice fits into such a packet; the smallest for which one does is {1}")]
+    #[error("an MTU of {0}: no slice fits into a packet of this size; the smallest possible MTU is {1}")]
     Mtu(u16, usize),
     /// The requested length of frames is too short or too long.
-    #[error("frames of {bytes} bytes: the shortest are of {least}, the longest of {most}")]
+    #[error("frames of {bytes} bytes: frames have {least} to {most} bytes")]
     FrameLength {
         /// The requested length.
         bytes: usize,

@@ -69,7 +69,7 @@ pub struct Candidate {
 pub(super) struct Versus {
     /// The switch of this project.
     pub(super) ours: SwitchUnderTest,
-    /// The switch that it is compared with.
+    /// The switch with which this project's switch is compared.
     pub(super) other: SwitchUnderTest,
     /// The least allowed ratio of our rate to the other's; `None` without a limit.
     pub(super) limit: Option<f64>,
@@ -80,7 +80,7 @@ pub(super) struct Versus {
 pub struct Comparison {
     /// The switch of this project.
     pub switch: SwitchUnderTest,
-    /// The switch that it is compared with.
+    /// The switch with which this project's switch is compared.
     pub other: SwitchUnderTest,
     /// Ratio of our rate to the other's.
     pub ratio: Ratio,

@@ -111,14 +111,18 @@ struct Trained {
 /// No root rights, a training that fails, or a file that cannot be written.
 pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
     let said = format!(
-        "Eight workers train the demo's network (100,234 parameters) over a parameter server for {ITERATIONS} synchronous \
-         rounds, each node in a network namespace of its own, all links as fast as said and joined by one plain switch. \
-         Every time is measured, from the first step to the update, over real TCP; the server's link is the bottleneck. \
-         Bytes are those of whole frames on it, in one round of all workers, up and down: a {ITERATIONS}th of all that the \
-         training sends, its beginning included, in which parameters go whole, once each way. *Times less* is of both ways \
-         together. The learning rate is {LEARNING_RATE} for all. Parameters come back as they are, or encoded as what has changed; then what a code leaves out comes \
-         later, whatever the codec. *By layer* the codec scales each of the three layers by itself. Time is to the first round after which \
-         {:.0} % of held-out images are classified correctly; many trainings are less accurate in the end. Where there are several seeds figures are means, with the least and the most.",
+        "Eight workers train the demo's network (100,234 parameters) over a parameter server for {ITERATIONS} \
+         synchronous rounds. Each node has a network namespace of its own, and one plain switch joins all links. \
+         Every time is measured over real TCP, from the first step to the update; the server's link is the \
+         bottleneck. *Into the server* and *out of the server* are the bytes of whole frames on this link in one \
+         round of all workers. They are a {ITERATIONS}th of all bytes of the training, including its beginning, in \
+         which the parameters are sent unencoded, once in each direction. *Reduction* is the sum of both without \
+         codecs, divided by the sum of the row. The learning rate is {LEARNING_RATE} for all. With the codec `none`, \
+         the server sends the parameters unencoded. With other codecs, it encodes the change of the parameters, and \
+         adds the part that an encoding leaves out to the next change. *By layer* means that the codec scales each of \
+         the three layers separately. The time is measured until the first round after which {:.0} % of the held-out \
+         images are classified correctly; many trainings are less accurate at their end. With several seeds, figures \
+         are means, with the least and the greatest value in brackets.",
         100.0 * TARGET
     );
     let mut results = Results::start(out, "codecs", "Codecs over links of a given speed", &said)?;
@@ -143,8 +147,8 @@ pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
             "gradients",
             "parameters",
             "into the server",
-            "out of it",
-            "times less",
+            "out of the server",
+            "reduction",
             "all rounds",
             &target,
             "accuracy",
@@ -155,7 +159,10 @@ pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
         rows.extend(all.iter().flat_map(|trained| trained.rows(rate)));
         curves.extend(all.iter().flat_map(|trained| trained.curves(rate)));
     }
-    results.section("For programs", "Every training, and every round of it.");
+    results.section(
+        "For programs",
+        "The first file lists all trainings, and the second file lists their rounds.",
+    );
     results.csv("trainings", &rows)?;
     results.csv("curves", &curves)?;
     results.finish()
@@ -164,7 +171,7 @@ pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
 impl Candidate {
     fn name(&self) -> String {
         let Self { codec, back, by_layer } = self;
-        format!("{codec}{}, {back} back", if *by_layer { " by layer" } else { "" })
+        format!("gradients {codec}{}, parameters {back}", if *by_layer { " by layer" } else { "" })
     }
 }
 
@@ -274,7 +281,7 @@ fn chart(rate: &str, all: &[Trained]) -> Chart {
     Chart {
         title: format!("Accuracy over time with links of {rate}"),
         subtitle: format!(
-            "{ITERATIONS} rounds, the first seed; codec of gradients, codec of parameters on their way back"
+            "{ITERATIONS} rounds, the first seed; each line: codec of the gradients, codec of the parameters"
         ),
         across: Axis::even("seconds", 0.0, longest, |seconds| seconds.to_string()),
         up: Axis::even("", 0.0, 1.0, |share| format!("{:.0} %", 100.0 * share)),

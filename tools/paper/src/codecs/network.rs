@@ -85,7 +85,7 @@ impl Network {
         }
         let topology = Topology::parse(&text, "star")?;
         let server =
-            topology.find("ps").and_then(|key| topology[key].host()).context("a star without a server")?;
+            topology.find("ps").and_then(|key| topology[key].host()).context("the topology has no server")?;
         let options =
             LabOptions { switches: SwitchKind::Bridge, static_arp: true, ..LabOptions::new(lab_name()) };
         Ok(Self { lab: Lab::up(&topology, &options)?, address: format!("{}:{PORT}", server.ip) })

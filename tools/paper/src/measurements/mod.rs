@@ -69,7 +69,7 @@ impl Measurement {
     pub(crate) fn study(&self, part: &str, programs: &Programs<'_>, out: &Path) -> Result<()> {
         let mut results = Results::start(out, part, self.title, self.said)?;
         for run in self.runs {
-            let scratch = tempfile::tempdir().context("cannot make a folder for what is thrown away")?;
+            let scratch = tempfile::tempdir().context("cannot make a temporary folder")?;
             let (report, missed) = run.report(programs, scratch.path())?;
             results.section(run.heading, &format!("`{}`{missed}", run.line));
             for table in run.tables {
@@ -96,7 +96,7 @@ impl MeasuredCommand {
         };
         let report = serde_json::from_slice(&said)
             .with_context(|| format!("{} ended with {} and no report", self.line, output.status))?;
-        let missed = if output.status.success() { "" } else { " missed a limit of its own, and said so." };
+        let missed = if output.status.success() { "" } else { " reported a missed limit." };
         Ok((report, missed))
     }
 

@@ -34,25 +34,28 @@ struct Scenario {
 const SCENARIOS: [Scenario; 4] = [
     Scenario {
         name: "lasting",
-        said: "Step times of 1, 1, 1.1, 1.2, 1.5, 2, 3 and 4 that never change; the data are divided by chance.",
+        said: "The workers' step times are 1, 1, 1.1, 1.2, 1.5, 2, 3 and 4, and never change. The data are divided \
+               randomly.",
         speeds: Speeds::Lasting,
         skewed: false,
     },
     Scenario {
         name: "skewed",
-        said: "The same step times; each worker has the data of as few classes as there can be.",
+        said: "The step times are the same as under *lasting*. Each worker has the data of as few classes as \
+               possible.",
         speeds: Speeds::Lasting,
         skewed: true,
     },
     Scenario {
         name: "changing",
-        said: "The same step times, and every 40 steps of the fastest they belong to other workers.",
+        said: "The step times are the same as under *lasting*, but every 40 steps of the fastest worker they move to \
+               other workers.",
         speeds: Speeds::Changing,
         skewed: false,
     },
     Scenario {
         name: "hiccups",
-        said: "All are equally fast, but every tenth step of each takes four times as long.",
+        said: "All workers are equally fast, but every tenth step of each worker takes four times as long.",
         speeds: Speeds::Hiccups,
         skewed: false,
     },
@@ -142,7 +145,8 @@ pub(crate) fn study(model: Model, python: &str, out: &Path, long: bool) -> Resul
     }
     results.section(
         "For programs",
-        "Means over the seeds at each contender's best rate, and every single training.",
+        "The first file has the means over the seeds at each contender's best rate, and the second file has all \
+         trainings.",
     );
     results.csv("summary", &summary)?;
     results.csv("runs", &runs)?;
@@ -176,13 +180,13 @@ fn setting<'a>(
 
 fn said(workload: &dyn Workload, extent: &Extent) -> String {
     format!(
-        "{} workers train a model of {} parameters over a parameter server, on a virtual clock: the server's own \
-         policies and real gradients, while times are what the study says. Each worker has a shard of the data of its own, \
-         {} samples make a gradient, an epoch is {}, the server's optimiser is {}, and {} steps of the fastest worker are trained. Every contender is shown at the \
-         learning rate of its own that leads to the best accuracy in the end ({}); rates were doubled and \
-         halved until the best one was not the last one tried. *Time* is in steps of the fastest worker. Messages take no \
-         time. *Stale* is how many updates, and how many gradients in them, there were between a worker's pull and the use \
-         of its gradient.",
+        "{} workers train a model of {} parameters over a parameter server, on a virtual clock. The server's policies \
+         and the gradients are real, and the study sets the times. Each worker has its own shard of the data, {} \
+         samples make a gradient, an epoch is {}, and the server's optimiser is {}. The fastest worker trains for {} \
+         steps. Every contender has its own learning rate, which gives it the best final accuracy ({}); rates were \
+         doubled and halved until the best rate was not the last rate tried. *Time* is in steps of the fastest \
+         worker. Messages take no time. *Stale updates* and *stale gradients* are the numbers of updates, and of \
+         gradients in them, between a worker's pull and the use of its gradient.",
         Speeds::WORKERS,
         workload.parameters(),
         extent.batch,
@@ -193,8 +197,8 @@ fn said(workload: &dyn Workload, extent: &Extent) -> String {
             None => "a pass over a worker's shard".into(),
         },
         match extent.optimizer {
-            OptimizerKind::Sgd {} => "plain descent",
-            OptimizerKind::Momentum { .. } => "descent with momentum",
+            OptimizerKind::Sgd {} => "plain gradient descent",
+            OptimizerKind::Momentum { .. } => "gradient descent with momentum",
             OptimizerKind::Adam { .. } => "Adam",
         },
         extent.length / UNIT,

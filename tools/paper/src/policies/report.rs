@@ -50,8 +50,8 @@ pub(crate) fn scenario(
         "",
         "best rate",
         "accuracy",
-        "of the seeds",
-        "at half time",
+        "range over the seeds",
+        "accuracy at half time",
         &target,
         "stale updates",
         "stale gradients",
@@ -86,7 +86,7 @@ pub(crate) fn scenario(
     let (least, most) =
         rates.fold((f64::MAX, f64::MIN), |(least, most), rate| (rate.min(least), rate.max(most)));
     let sweep = Chart {
-        title: format!("Accuracy in the end over the learning rate: {name}"),
+        title: format!("Final accuracy by learning rate: {name}"),
         subtitle: "Means over the seeds".to_owned(),
         across: Axis::decades("learning rate", least, most, |rate| format!("{rate:.3}")),
         up: accuracy(),
@@ -195,17 +195,18 @@ struct LongRow {
 pub(crate) fn long_run(results: &mut Results, setting: &Setting<'_>, summaries: &[Summary]) -> Result<()> {
     let followed = FOLLOWED.map(|contender| {
         let best = summaries.iter().find(|summary| summary.who == contender);
-        best.map(|summary| (contender, summary.rate)).context("a contender without a summary")
+        best.map(|summary| (contender, summary.rate)).context("a contender has no summary")
     });
     let followed = followed.into_iter().collect::<Result<Vec<_>>>()?;
     let outcomes = followed.par_iter().map(|&(contender, rate)| train(setting, contender, rate, 1));
     let outcomes = outcomes.collect::<Result<Vec<_>>>()?;
     let length = setting.length as f64 / UNIT as f64;
     let said = format!(
-        "As under *lasting*, for {length:.0} steps of the fastest worker and with one seed. By the epochs since the start, \
-         as published, A2S's group grows until it has everyone but the slowest: its workers wait for each other as under \
-         BSP, and less gets done. By the epochs since the last ranking (`a2s-recent`) the group stays as large as the \
-         speeds make it."
+        "The study *lasting* again, for {length:.0} steps of the fastest worker and with one seed. Published A2S \
+         ranks workers by their epochs since the start. Its group then grows until it contains all workers except the \
+         slowest: its workers wait for each other as under BSP, and fewer gradients are used. If workers are ranked \
+         by their epochs since the last ranking (`a2s-recent`), the group stays as large as the workers' speeds make \
+         it."
     );
     results.section("In the long run", &said);
     let chart = |title: &str, up: Axis, figure: fn(&Look) -> f64, over: &[Contender]| Chart {

@@ -109,8 +109,8 @@ impl Oracle {
             Command::new(python).arg(&script).arg(model).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut process =
             started.with_context(|| format!("cannot start {python}: `make python` installs PyTorch"))?;
-        let told = process.stdin.take().context("no way to the process")?;
-        let says = process.stdout.take().context("no way from the process")?;
+        let told = process.stdin.take().context("the process has no standard input")?;
+        let says = process.stdout.take().context("the process has no standard output")?;
         Ok(Self { process, told: BufWriter::new(told), says: BufReader::new(says) })
     }
 
@@ -129,7 +129,7 @@ impl Oracle {
         let mut bytes = vec![0; size_of_val(out)];
         self.says.read_exact(&mut bytes).context(GONE)?;
         let (values, rest) = bytes.as_chunks();
-        ensure!(rest.is_empty() && values.len() == out.len(), "half a value");
+        ensure!(rest.is_empty() && values.len() == out.len(), "the reply is not a whole number of values");
         out.iter_mut().zip(values).for_each(|(out, bytes)| *out = f32::from_le_bytes(*bytes));
         Ok(())
     }
@@ -141,8 +141,7 @@ impl Oracle {
     }
 }
 
-const GONE: &str =
-    "tools/paper/oracle.py has ended: what it says above, or `make python`, which installs PyTorch, helps";
+const GONE: &str = "tools/paper/oracle.py has ended: see its output above; `make python` installs PyTorch";
 
 impl Drop for Oracle {
     fn drop(&mut self) {

@@ -1,8 +1,8 @@
 //! Shares of links: max–min fairness by progressive filling.
 //!
 //! All streams grow at the same pace. When a link direction is full, the streams that use it stop growing,
-//! and the others continue. A stream also stops at its own limit. In the end a stream could get more only if
-//! another stream that has no more than it lost some of its rate.
+//! and the others continue. A stream also stops at its own limit. In the result, no stream can become faster
+//! without making another stream slower that is already as slow or slower.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -56,7 +56,7 @@ pub(crate) struct Host {
     /// The operations that this or an earlier worker of the host has abandoned.
     pub(crate) abandoned: BTreeSet<OperationId>,
     pub(crate) orders: VecDeque<Order>,
-    /// The attempt for which the worker proceeds.
+    /// The controller's attempt in which the worker proceeds up to a given operation; `None` otherwise.
     proceeding: Option<u32>,
     /// The frozen progress that the worker has reported to the controller.
     told: Option<Standing>,

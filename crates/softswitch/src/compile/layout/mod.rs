@@ -1,4 +1,4 @@
-//! Assigns a word or lines to every field.
+//! Assigns storage to every field: a word, or several cache lines for a wide value.
 
 mod union;
 mod wire;

@@ -8,9 +8,9 @@ use tributary_cli::options::size;
 
 use crate::options::part::PartArgs;
 
-/// Reduces a tensor over all members of a job, and says how long it took
+/// Reduces a tensor over all members of a job, and reports the time
 ///
-/// It goes through the agent of this host. To be run on every worker of the job with the same options.
+/// The command uses the agent of this host. Run it on every worker of the job with the same options.
 #[derive(Debug, Args)]
 pub(crate) struct AllReduceArgs {
     #[command(flatten)]
@@ -20,7 +20,7 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = size)]
     pub(super) size: ByteSize,
 
-    /// Reduce it as this many tensors of about the same size, one after the other
+    /// Divide the tensor into this number of tensors of about the same size, reduced one after the other
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "codec",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) tensors: u32,
@@ -29,7 +29,7 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) in_flight: u32,
 
-    /// Data type of its elements
+    /// Data type of the tensor's elements
     #[arg(long, value_enum, default_value_t = DataType::F32)]
     pub(super) dtype: DataType,
 
@@ -37,7 +37,7 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_enum)]
     pub(super) codec: Option<Codec>,
 
-    /// Add what the levels leave out of one iteration to the next
+    /// Add the error of one iteration's levels to the next iteration
     #[arg(long, requires = "codec")]
     pub(super) feedback: bool,
 
@@ -45,18 +45,18 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) iterations: u32,
 
-    /// Size of a tensor that is reduced once before anything is measured: the first all-reduce of a process
-    /// pays for memory that was not touched before
+    /// Size of a tensor that is reduced once before the measurement, because the first all-reduce of a
+    /// process includes the cost of new memory
     #[arg(long, value_name = "BYTES", default_value = "0")]
     pub(super) warm_up: ByteSize,
 
-    /// Compare every sum with the expected one; with --codec, also measure its error
-    /// relative to the plain sum
+    /// Compare every sum with the expected sum; with --codec, also measure its error relative to the plain
+    /// sum
     #[arg(long)]
     pub(super) check: bool,
 
-    /// Let all ranks begin and end each iteration together, so that no rank's time includes waiting for a
-    /// rank that is not there yet
+    /// Let all ranks begin and end each iteration together, so that no rank's time includes the wait for a
+    /// late rank
     #[arg(long)]
     pub(super) barrier: bool,
 

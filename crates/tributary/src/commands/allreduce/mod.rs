@@ -145,7 +145,7 @@ fn elements<T>(args: &AllReduceArgs) -> Result<usize> {
     let (elements, tensors) = (bytes / size_of::<T>(), args.tensors);
     ensure!(
         elements >= tensors as usize,
-        "--tensors {tensors}: there are {elements} elements, and each tensor needs one"
+        "--tensors {tensors}: there are only {elements} elements, and each tensor needs at least one"
     );
     Ok(elements)
 }

@@ -22,7 +22,7 @@ pub(super) struct Report {
     pub(super) elements: usize,
     /// Number of all-reduces into which the tensor is split.
     pub(super) tensors: u32,
-    /// Number of these all-reduces that run at once.
+    /// Number of tensors that are in flight at once.
     pub(super) in_flight: u32,
     pub(super) dtype: &'static str,
     pub(super) codec: Option<&'static str>,
@@ -150,7 +150,7 @@ impl Report {
             self.bandwidth(median) / 1e6,
             self.quantised(),
             self.overhead()
-                .map(|seconds| format!("client     {:.0} µs besides the agent's time\n", seconds * 1e6))
+                .map(|seconds| format!("client     {:.0} µs without the agent's time\n", seconds * 1e6))
                 .unwrap_or_default(),
             self.slices,
             self.retransmissions,
@@ -171,8 +171,8 @@ impl Report {
         };
         let error = error.map_or("not measured (--check does)".to_owned(), |error| format!("{error:.3}"));
         format!(
-            "{codec}  {} instead of {} from each rank, {:.1} times fewer; error {error} (squared, of the sum, relative \
-             to it)\n",
+            "{codec}  {} instead of {} from each rank, {:.1} times fewer; error {error} (squared error of the sum, \
+             relative to its square)\n",
             ByteSize(bytes),
             ByteSize(self.bytes),
             self.bytes as f64 / bytes as f64,
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn what_the_client_takes_besides_its_agent_is_said_where_an_iteration_is_one_call() {
         assert_eq!(report().json()["client_overhead_seconds"], 0.0005);
-        assert!(report().text().contains("500 µs besides the agent's"), "{}", report().text());
+        assert!(report().text().contains("500 µs without the agent's"), "{}", report().text());
         let several = Report { tensors: 64, in_flight: 2, overheads: Vec::new(), ..report() };
         assert_eq!(several.json()["client_overhead_seconds"], json!(null));
         let text = several.text();

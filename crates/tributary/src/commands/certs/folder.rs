@@ -34,8 +34,8 @@ impl Folder {
         made.with_context(|| format!("cannot make the folder {}", path.display()))?;
         if let Some(file) = self.present(CA) {
             bail!(
-                "{} is there already: use that CA (`tributary certs issue`), or give another --dir; certificates of \
-                 a CA that is gone are worthless",
+                "{} exists already: use that CA (`tributary certs issue`), or give another --dir; without their CA, \
+                 its certificates would be useless",
                 file.display()
             );
         }
@@ -75,7 +75,7 @@ impl Folder {
         let present = self.present(name);
         ensure!(
             present.is_none(),
-            "{} is there already: nothing was made; --replace makes it anew, or give another --dir",
+            "{} exists already, so no certificate was made: replace it with --replace, or give another --dir",
             present.unwrap_or_default().display()
         );
         Ok(())

@@ -28,26 +28,26 @@ const CONTROLLER: &str = "controller";
        tributary certs issue [OPTIONS] --operator [<NAME>]"
 )]
 pub(super) struct IssueArgs {
-    /// A certificate for the controller, which agents reach at this name or IP address; may be given often,
-    /// for one certificate with all of them
+    /// Make a certificate for the controller, which agents reach at this name or IP address; may be
+    /// repeated, for one certificate with all names and addresses
     #[arg(long, value_name = "NAME-OR-IP")]
     controller: Vec<Name>,
 
-    /// A certificate for this host, whose parameter server workers reach at this name or IP address; may be
-    /// given often, for one certificate with all names of a host
+    /// Make a certificate for this host, whose parameter server has this name or IP address; may be
+    /// repeated, for one certificate with all names of a host
     #[arg(long, value_name = "HOST=NAME-OR-IP", value_parser = reached_host)]
     parameter_server: Vec<(String, Name)>,
 
-    /// A certificate for this host, as the topology names it; may be given often
+    /// Make a certificate for the host with this name in the topology; may be repeated
     #[arg(long, value_name = "NAME", value_parser = dns_name)]
     host: Vec<String>,
 
-    /// A certificate for each host in this topology file
+    /// Make a certificate for each host in this topology file
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
 
-    /// A certificate for the operator, who creates and ends jobs; the controller needs any name other than
-    /// `operator` as --tls-operator
+    /// Make a certificate for the operator, who creates and ends jobs; the controller needs any
+    /// name other than `operator` in its --tls-operator
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = DEFAULT_OPERATOR, value_parser = dns_name)]
     operator: Option<String>,
 
@@ -72,7 +72,7 @@ fn dns_name(text: &str) -> Result<String, String> {
 /// Parses a host's name, and the name or address through which clients reach the host.
 fn reached_host(text: &str) -> Result<(String, Name), String> {
     let (host, name) =
-        text.split_once('=').ok_or("a host and where it is reached are needed: ps=10.0.0.1")?;
+        text.split_once('=').ok_or("a host and its name or address are needed, such as ps=10.0.0.1")?;
     Ok((dns_name(host)?, name.parse().map_err(|error| format!("{error}"))?))
 }
 
@@ -115,7 +115,7 @@ pub(super) fn run(folder: &Folder, args: &IssueArgs, json: bool) -> Result<()> {
         output::print(json!({ "ca": ca, "certificates": rows }))?;
     } else {
         output::print(format_args!(
-            "{table}\neach goes to its machine with {}; the keys are secrets",
+            "{table}\ncopy each certificate to its machine together with {}; keep the keys secret",
             ca.display()
         ))?;
     }
@@ -145,8 +145,9 @@ fn wanted(args: &IssueArgs) -> Result<Vec<(String, Subject)>> {
     all.retain(|name| seen.insert(name.clone()));
     for name in all {
         if name == CA || name == CONTROLLER {
-            let problem =
-                format!("{name:?} cannot be issued a certificate here: {name}.crt is another one's");
+            let problem = format!(
+                "cannot issue a certificate to {name:?}: {name}.crt is the name of another certificate"
+            );
             return Err(WrongUse(problem).into());
         }
         let subject = match servers.remove(&name) {

@@ -13,9 +13,9 @@ use tributary_cli::output;
 
 use folder::Folder;
 
-/// Makes certificates by a test CA
+/// Makes certificates with a test CA
 ///
-/// They are for the controller, hosts and operators.
+/// The certificates are for the controller, hosts and operators.
 #[derive(Debug, Args)]
 pub(crate) struct CertsArgs {
     /// Folder of the CA and of all certificates that it has issued
@@ -32,7 +32,7 @@ pub(crate) struct CertsArgs {
 
 #[derive(Debug, Subcommand)]
 enum CertsCommand {
-    /// Make a CA: once for a fabric
+    /// Make the CA, once for each fabric
     Init(InitArgs),
     /// Make certificates, each with its private key; more can be made later
     Issue(issue::IssueArgs),
@@ -40,7 +40,7 @@ enum CertsCommand {
 
 #[derive(Debug, Args)]
 struct InitArgs {
-    /// Time for which the CA is valid: no certificate of its own is valid for longer
+    /// Time for which the CA is valid; its certificates are not valid for longer
     #[arg(long, value_name = "DAYS", default_value_t = 3650, value_parser = clap::value_parser!(u32).range(1..))]
     days: u32,
 }
@@ -65,8 +65,8 @@ fn run_init(folder: &Folder, args: &InitArgs, json: bool) -> Result<()> {
         output::print(json!({ "certificate": certificate, "key": key, "valid_until": valid_until }))?;
         return Ok(());
     }
-    output::print(format_args!("a CA, good until {validity}"))?;
-    output::print(format_args!("{}  its certificate: everyone gets a copy", certificate.display()))?;
+    output::print(format_args!("a CA, valid until {validity}"))?;
+    output::print(format_args!("{}  its certificate: copy it to every machine", certificate.display()))?;
     output::print(format_args!("{}  its key: keep it here, and secret", key.display()))?;
     output::print("next: tributary certs issue --controller NAME-OR-IP --topology FILE --operator")
 }

@@ -23,7 +23,7 @@ use tributary_cli::switches;
 
 /// Shows the switches' counters
 ///
-/// Packets of each job by what happened to them, and frames and bytes of each port.
+/// The command prints the packets of each job by their treatment, and the frames and bytes of each port.
 #[derive(Debug, Args)]
 pub(crate) struct CountersArgs {
     #[command(flatten)]
@@ -36,15 +36,15 @@ pub(crate) struct CountersArgs {
 /// Which counters are shown, and how.
 #[derive(Debug, Args)]
 pub(crate) struct ShownArgs {
-    /// Only this switch; may be given often
+    /// Show only this switch; may be repeated
     #[arg(long, value_name = "NAME")]
     switch: Vec<String>,
 
-    /// Only this job, and no ports
+    /// Show only this job, and no ports
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
 
-    /// Show rates of growth until interrupted; on a terminal each reading takes the place of the last one
+    /// Show rates a second until interrupted; on a terminal, each reading replaces the previous one
     #[arg(long)]
     watch: bool,
 

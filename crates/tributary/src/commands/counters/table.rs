@@ -53,7 +53,7 @@ fn remarks(reading: &Reading) -> Vec<String> {
         let unreachable = switch.unreachable.as_ref()?;
         let age = match switch.age {
             Some(age) => format!("its counters are {:.1} s old", age.as_secs_f64()),
-            None => "nothing was ever read from it".to_owned(),
+            None => "its counters were never read".to_owned(),
         };
         let name = &switch.name;
         let away = switches::remark(&switch.state);
@@ -226,8 +226,8 @@ mod tests {
         let counters = [switch("leaf0", Some(14_200)), switch("leaf1", None)];
         assert_eq!(
             text(&Reading::new(&counters, &[away, slow]), false),
-            "switch leaf0 has been away for 12.0 s: no answer; its counters are 14.2 s old\n\
-             switch leaf1: it has not answered within 0.8 s; nothing was ever read from it"
+            "switch leaf0 has been unreachable for 12.0 s: no answer; its counters are 14.2 s old\n\
+             switch leaf1: it has not answered within 0.8 s; its counters were never read"
         );
     }
 }

@@ -38,10 +38,10 @@ impl LastLook {
             (labels([("code", &code), ("severity", &severity), ("place", place)]), 1.0)
         };
         let mut page = Page::default();
-        page.counter("tributary_doctor_looks", "Looks at the deployment", [(labels([]), *looks)]);
+        page.counter("tributary_doctor_looks", "Checks of the deployment", [(labels([]), *looks)]);
         page.gauge(
             "tributary_doctor_finding",
-            "What is wrong, by its code in docs/doctor.md, and where",
+            "Findings, by code (docs/doctor.md) and place",
             found.iter().map(sample),
         );
         page

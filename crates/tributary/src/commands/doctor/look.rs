@@ -24,15 +24,15 @@ pub(crate) struct DoctorArgs {
     #[arg(long)]
     pub(super) watch: bool,
 
-    /// Seconds between two looks with --watch
+    /// Seconds between two checks with --watch
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) interval: u64,
 
-    /// Address that Prometheus finds the findings at, under /metrics, with --watch [default: none]
+    /// Address at which Prometheus reads the findings, under /metrics, with --watch [default: none]
     #[arg(long, value_name = "ADDR:PORT", requires = "watch")]
     pub(super) metrics: Option<SocketAddr>,
 
-    /// Time for which a job may wait, for members or for results, before that is wrong
+    /// Time for which a job may wait for members or results before the doctor reports it
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     patience: u64,
 

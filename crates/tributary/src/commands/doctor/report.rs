@@ -26,7 +26,7 @@ fn text(findings: &[Finding]) -> String {
     }
     let problems = findings.iter().filter(|finding| finding.severity == Severity::Problem).count();
     let (problems, warnings) = (count(problems, "problem"), count(findings.len() - problems, "warning"));
-    format!("{}\n{problems}, {warnings}; docs/doctor.md says more of each", table(findings))
+    format!("{}\n{problems}, {warnings}; docs/doctor.md explains each finding", table(findings))
 }
 
 /// Returns a number with its noun, in the singular or the plural.
@@ -55,7 +55,7 @@ mod tests {
 
     fn findings() -> Vec<Finding> {
         vec![
-            Finding::problem(Code::SwitchAway, "switch leaf", "has been away for 9 s", "start it"),
+            Finding::problem(Code::SwitchAway, "switch leaf", "has been unreachable for 9 s", "start it"),
             Finding::warning(Code::ClockDiffers, "host w0", "its clock is 9 s ahead", "use NTP"),
             Finding::warning(Code::ClockDiffers, "host w1", "its clock is 8 s ahead", "use NTP"),
         ]
@@ -64,9 +64,13 @@ mod tests {
     #[test]
     fn a_finding_says_where_what_and_what_to_do() {
         let text = text(&findings());
-        for words in
-            ["switch-away", "switch leaf", "has been away for 9 s", "start it", "1 problem, 2 warnings"]
-        {
+        for words in [
+            "switch-away",
+            "switch leaf",
+            "has been unreachable for 9 s",
+            "start it",
+            "1 problem, 2 warnings",
+        ] {
             assert!(text.contains(words), "{words:?} is not in\n{text}");
         }
         assert_eq!(super::text(&[]), "nothing is wrong");

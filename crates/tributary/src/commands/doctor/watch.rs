@@ -65,7 +65,7 @@ fn unreachable_controller(known: &[Finding], remote: &Remote, error: &anyhow::Er
         Code::ControllerAway,
         format!("controller at {}", remote.address()),
         format!("{error:#}"),
-        "start it (`systemctl start tributary-controller`), or correct --controller; jobs go on without it",
+        "start it (`systemctl start tributary-controller`), or correct --controller; jobs continue without it",
     );
     let others = known.iter().filter(|finding| finding.code != Code::ControllerAway).cloned();
     std::iter::once(away).chain(others).collect()

@@ -21,7 +21,7 @@ pub(super) struct CreateArgs {
     /// The job's name: 1 to 64 of a-z, A-Z, 0-9, '-', '_' and '.'
     name: String,
 
-    /// File for the job's token, which everyone who acts for the job needs; readable only by this user
+    /// File for the job's token, which processes and commands of the job need; readable only by this user
     #[arg(long, value_name = "FILE")]
     token_out: PathBuf,
 
@@ -50,22 +50,22 @@ pub(super) struct CreateArgs {
     #[arg(long, value_name = "BYTES", value_parser = size)]
     gradient: Option<ByteSize>,
 
-    /// Let the job fail when it loses a member, instead of going on without it
+    /// Let the job fail when it loses a member, instead of continuing without it
     #[arg(long)]
     rigid: bool,
 
-    /// Hide the workers' values from switches, the server and anyone on the wire: they see sums of fewer
-    /// than all members as noise
+    /// Hide the workers' values from switches, the server and observers of the links: to them, a sum of
+    /// fewer than all members is noise
     #[arg(long)]
     confidential: bool,
 
-    /// Treatment of processes that become much slower than the others: with auto the job goes on without
-    /// them until they recover, where that makes steps clearly shorter
+    /// Treatment of processes that become much slower than the others: with auto, the job continues without
+    /// them until they recover, if this makes steps clearly shorter
     #[arg(long, value_enum, default_value_t = Degraded::Off, conflicts_with = "rigid")]
     degraded: Degraded,
 
-    /// Up to this share of all processes, slow ones are detached, and their data is not processed.
-    /// Above it, the others process their data [default: the controller's, 0.1]
+    /// Up to this share of all processes, slow processes are detached, and their data is not processed.
+    /// Above it, the other processes process their data [default: the controller's, 0.1]
     #[arg(long, value_name = "SHARE", value_parser = share)]
     theta: Option<f64>,
 
@@ -73,12 +73,12 @@ pub(super) struct CreateArgs {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     join_deadline: Option<u64>,
 
-    /// Time to wait for slots, or for a part of the fabric that is dead; 0: not at all
+    /// Time for which the job may wait for slots, or for a dead part of the fabric; 0: it does not wait
     /// [default: as long as for the members]
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u64>,
 
-    /// Replace the token file if it exists: only operators can then end the job that its token belonged to
+    /// Replace the token file if it exists; only operators can then end the job of the old token
     #[arg(long)]
     overwrite: bool,
 }
@@ -86,9 +86,9 @@ pub(super) struct CreateArgs {
 /// Treatment of slow processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Degraded {
-    /// Nothing
+    /// The job keeps them
     Off,
-    /// The job goes on without them, as long as all of its processes are elastic
+    /// The job continues without them, if all of its processes are elastic
     Auto,
 }
 
@@ -104,7 +104,7 @@ impl From<Degraded> for v1::Degraded {
 pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bool) -> Result<()> {
     if !args.overwrite && args.token_out.is_file() {
         bail!(
-            "{} is there already, maybe with another job's token: name another file, or say --overwrite",
+            "{} exists already, and may contain another job's token: name another file, or give --overwrite",
             args.token_out.display()
         );
     }
@@ -139,8 +139,9 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
             // A controller with a state folder still has the job after a restart.
             let left = |status| {
                 refused(status).context(format!(
-                    "the controller at {address} has gone while job {} waits. Its token is in {token}; a controller with a \
-                     --state folder still has the job in its queue when it is back: `tributary jobs list` shows it",
+                    "the controller at {address} has become unreachable while job {} waits. The job's token is in \
+                     {token}. If the controller has a --state folder, the job is in its queue again after a restart: \
+                     check with `tributary jobs list`",
                     args.name
                 ))
             };
@@ -173,7 +174,7 @@ fn text(args: &CreateArgs, plan: &v1::PlanSummary) -> String {
         aggregating.iter().map(|switch| format!("{} ({})", switch.name, switch.fan_in)).collect();
     lines.push(match aggregating.is_empty() {
         true => "no switch aggregates its gradients".to_owned(),
-        false => format!("aggregated in (children): {}", aggregating.join(", ")),
+        false => format!("aggregated in (number of children): {}", aggregating.join(", ")),
     });
     let speedup = |speedup: f64, over: &str| format!("expected speed-up over {over}: {speedup:.2}");
     lines.extend(plan.speedup_over_ring.map(|over_ring| speedup(over_ring, "ring all-reduce")));

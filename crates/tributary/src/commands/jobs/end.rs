@@ -38,7 +38,8 @@ pub(super) async fn run(controller: &ControllerArgs, args: &EndArgs, json: bool)
     }
     for (switch, why) in left {
         output::complain(format_args!(
-            "warning: {why}; what job {} has on {switch}, its slots, too, is withdrawn as soon as that is back",
+            "warning: {why}; the entries and slots of job {} on {switch} are withdrawn as soon as the switch is \
+             reachable",
             args.name
         ));
     }
@@ -79,7 +80,7 @@ mod tests {
             switch("leaf1", v1::SwitchState::Away),
         ];
         let left: Vec<_> = left_on(&job, &switches).collect();
-        let why = "switch leaf0 has been away for 4.0 s: no answer";
+        let why = "switch leaf0 has been unreachable for 4.0 s: no answer";
         assert_eq!(left, [("leaf0".to_owned(), why.to_owned())]);
     }
 }

@@ -35,23 +35,23 @@ fn text(explained: &v1::ExplainJobResponse) -> String {
         explained.job, explained.generation, explained.theta
     )];
     if all == 0 {
-        lines.push("no process has told of a step yet".to_owned());
+        lines.push("no process has reported a step yet".to_owned());
         return lines.join("\n");
     }
     lines.push(processes(explained).to_string());
     lines.push(format!(
-        "{} of {all} are degraded (r = {:.3}): those who are left out would be {}",
+        "{} of {all} processes are degraded (r = {:.3}): left-out processes would be {}",
         explained.degraded_processes,
         f64::from(explained.degraded_processes) / all as f64,
         match explained.mode_by_theta() {
-            v1::DegradedMode::Shrink => "shrunk away: the others process their data (r > θ)",
+            v1::DegradedMode::Shrink => "shrunk away: the other processes process their data (r > θ)",
             v1::DegradedMode::Detach | v1::DegradedMode::Unspecified =>
-                "detached: nobody processes their data (r ≤ θ)",
+                "detached: their data is not processed (r ≤ θ)",
         }
     ));
     lines.push(format!(
-        "a step of the present group takes {}: the slowest one's computing, and {} of all-reduces, which take {} without \
-         those that are slow",
+        "a step of the present group takes {}: the computing of the slowest process, and {} of all-reduces, which \
+         take {} without the slow processes",
         seconds(explained.today_seconds),
         seconds(explained.communication_seconds),
         seconds(explained.undisturbed_communication_seconds),
@@ -62,7 +62,7 @@ fn text(explained: &v1::ExplainJobResponse) -> String {
     lines.push(explained.verdict.clone());
     if let Some(change) = &explained.last_change {
         lines.push(format!(
-            "last change, {} s ago, to generation {}: {}; {} a step were expected instead of {}",
+            "last change, {} s ago, to generation {}: {}; the expected step time changed to {} from {}",
             change.age_milliseconds / 1000,
             change.generation,
             change.reason,
@@ -119,7 +119,9 @@ fn candidates(explained: &v1::ExplainJobResponse) -> comfy_table::Table {
         let remark = match (explained.best == Some(place as u32), candidate.eligible) {
             (true, _) => "best",
             (false, true) => "",
-            (false, false) => "not possible: it leaves out one that is well, or θ says the other mode",
+            (false, false) => {
+                "not possible: it leaves out a process that is not slow, or θ requires the other mode"
+            }
         };
         table.add_row([
             candidate.members.len().to_string(),
@@ -260,7 +262,7 @@ mod tests {
             "in, degraded for 9 steps",
             "400.00 ms",
             "4.00",
-            "1 of 2 are degraded (r = 0.500): those who are left out would be shrunk away",
+            "1 of 2 processes are degraded (r = 0.500): left-out processes would be shrunk away",
             "210.00 ms",
         ] {
             assert!(text.contains(expected), "{expected:?} is not in\n{text}");
@@ -268,7 +270,7 @@ mod tests {
         let best = text.lines().find(|line| line.contains("best")).unwrap();
         assert!(best.contains("w1") && best.contains("shrink"), "{best}");
         let nothing = v1::ExplainJobResponse::default();
-        assert!(super::text(&nothing).contains("no process has told of a step yet"));
+        assert!(super::text(&nothing).contains("no process has reported a step yet"));
     }
 
     #[test]

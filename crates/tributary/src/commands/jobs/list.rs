@@ -75,7 +75,7 @@ fn remarks(job: &v1::Job) -> String {
     let changed = format!("generation {}: {}", job.generation, job.last_change);
     let all = [
         (!waiting.is_empty()).then(|| format!("waits for {waiting}")),
-        (!job.setback.is_empty()).then(|| format!("does not change over: {}", job.setback)),
+        (!job.setback.is_empty()).then(|| format!("cannot change its structure: {}", job.setback)),
         fallback(job),
         (!job.reason.is_empty()).then(|| job.reason.clone()),
         (!job.last_change.is_empty()).then_some(changed),
@@ -87,7 +87,7 @@ fn remarks(job: &v1::Job) -> String {
 fn fallback(job: &v1::Job) -> Option<String> {
     let aggregates = job.plan.iter().flat_map(|plan| &plan.switches).any(|switch| switch.aggregates);
     let reasons: Vec<_> = job.fallbacks.iter().map(|fallback| fallback.description.as_str()).collect();
-    let how = if aggregates { "less aggregation than there could be" } else { "no aggregation" };
+    let how = if aggregates { "less aggregation than possible" } else { "no aggregation" };
     (!reasons.is_empty()).then(|| format!("{how}: {}", reasons.join("; ")))
 }
 
@@ -186,7 +186,7 @@ mod tests {
         let mut job = v1::Job { fallbacks: vec![slots], ..v1::Job::default() };
         assert_eq!(remarks(&job), "no aggregation: leaf had no free slots");
         job.plan = Some(v1::PlanSummary { switches: vec![switch], ..v1::PlanSummary::default() });
-        assert_eq!(remarks(&job), "less aggregation than there could be: leaf had no free slots");
+        assert_eq!(remarks(&job), "less aggregation than possible: leaf had no free slots");
         job.fallbacks.clear();
         assert_eq!(remarks(&job), "");
     }

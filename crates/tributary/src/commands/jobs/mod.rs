@@ -32,12 +32,12 @@ pub(crate) struct JobsArgs {
 enum JobsCommand {
     /// Plan a job and take its slots; it starts when all of its members have joined
     Create(create::CreateArgs),
-    /// Show the jobs that are alive, and the last ones that ended
+    /// Show all current jobs, and the last jobs that ended
     List,
-    /// Show the step times of a job's processes, the groups of them that it could go on with, and what is
-    /// done about slow ones
+    /// Show the step times of a job's processes, the groups with which it could continue, and its treatment
+    /// of slow processes
     Explain(explain::ExplainArgs),
-    /// Show when a job's gradients leave, and the profile of the backward pass behind it
+    /// Show the times at which a job's gradients are sent, and the profile of the backward pass
     Schedule(schedule::ScheduleArgs),
     /// End a job and withdraw its tables
     End(end::EndArgs),

@@ -34,7 +34,7 @@ pub(crate) async fn wait(
         let jobs = client.list_jobs(v1::ListJobsRequest {}).await.map_err(&left)?.into_inner().jobs;
         // Names are reused, so only the last job with this name can be alive.
         let job = jobs.into_iter().rfind(|job| job.name == name);
-        let job = job.with_context(|| format!("job {name} is gone"))?;
+        let job = job.with_context(|| format!("job {name} does not exist any longer"))?;
         match job.state() {
             v1::JobState::Queued => {}
             v1::JobState::Failed => bail!("job {name} has failed: {}", job.reason),
@@ -46,7 +46,7 @@ pub(crate) async fn wait(
         {
             let end = v1::EndJobRequest { job: name.to_owned(), token: token.to_vec() };
             client.end_job(end).await.map_err(refused)?;
-            bail!("job {name} waited {} s, and was ended: it needs {waits}", patience.as_secs());
+            bail!("job {name} was ended after a wait of {} s: it needs {waits}", patience.as_secs());
         }
         if waits != said {
             output::complain(format_args!("job {name} waits for {waits}"));

@@ -16,7 +16,8 @@ pub(crate) struct ScheduleArgs {
     /// The job's name
     name: String,
 
-    /// Draw when the gradients were ready, and the sets in which they leave: an .svg or a .png
+    /// Draw the times at which the gradients were ready, and the sets in which they are sent: an .svg or a
+    /// .png
     #[arg(long, value_name = "FILE")]
     plot: Option<PictureFile>,
 }
@@ -42,8 +43,8 @@ fn text(told: &v1::GetScheduleResponse) -> String {
     let ranks: Vec<_> = told.ranks.iter().map(u32::to_string).collect();
     let thrown_out = match told.thrown_out {
         0 => String::new(),
-        1 => ", after one that was thrown out".to_owned(),
-        several => format!(", after {several} that were thrown out"),
+        1 => ", after one rejected profile".to_owned(),
+        several => format!(", after {several} rejected profiles"),
     };
     let mut table = output::table(&["set", "leaves at", "late from", "gradients", "size"]);
     for (number, set) in schedule.sets.iter().enumerate() {
@@ -58,8 +59,8 @@ fn text(told: &v1::GetScheduleResponse) -> String {
     // If the time points were slower in their trial, `start_up_nanoseconds` is the length of the pass and
     // not the start-up time of an all-reduce.
     let start_up = match schedule.sets.len() {
-        1 => "all leave together: no gap is longer than what sending in between costs,",
-        _ => "longer gaps part two sets than starting an all-reduce takes,",
+        1 => "all are sent together: no gap is longer than the cost of another all-reduce,",
+        _ => "the gaps between sets are longer than the start of an all-reduce,",
     };
     format!(
         "job {}, schedule {} from the profiles of rank {}{thrown_out}, {} s ago\n\

@@ -14,7 +14,7 @@ pub(super) struct ExecArgs {
     #[command(flatten)]
     station: StationArgs,
 
-    /// Command to run there
+    /// Command to run at the node
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

@@ -11,11 +11,11 @@ use crate::lab::{DaemonState, Record, broken, name_option};
 
 #[derive(Debug, Args)]
 pub(super) struct ListArgs {
-    /// Only this lab, with everything that runs in it
+    /// Show only this lab, with all of its daemons
     #[arg(value_name = "NAME", conflicts_with = "name")]
     lab: Option<String>,
 
-    /// Only this lab, as for the other commands
+    /// Show only this lab; the same option as in the other commands
     #[arg(long)]
     name: Option<String>,
 

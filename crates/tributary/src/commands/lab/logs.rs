@@ -21,13 +21,13 @@ const TIME_LENGTH: usize = 27;
 
 #[derive(Debug, Args)]
 pub(super) struct LogsArgs {
-    /// Only the log of this node's daemon: a node of the topology, or `controller`
+    /// Show only the log of this node's daemon: a node of the topology, or `controller`
     node: Option<String>,
 
     #[command(flatten)]
     lab: WhichLab,
 
-    /// Go on with what is logged from now on, until interrupted or the lab is gone
+    /// Continue with new lines, until interrupted or the lab is removed
     #[arg(long, short)]
     follow: bool,
 }

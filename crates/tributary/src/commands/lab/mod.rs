@@ -23,11 +23,11 @@ use crate::lab::{
 
 /// Runs a whole fabric on this machine
 ///
-/// The nodes of a topology are network namespaces, its links veth pairs with rates and losses, and in them the daemons
-/// run as on real hosts.
+/// Each node of the topology is a network namespace, and each link is a veth pair with a rate and losses. The daemons
+/// run in the namespaces as on real hosts.
 ///
-/// Without root, labs are made in a user namespace, where the kernel allows that: each user has labs of their own, and
-/// commands in them run as this user, though they see themselves as root.
+/// Without root, labs are made in a user namespace, if the kernel allows this. Each user then has separate labs.
+/// Commands in these labs run as this user, but appear as root to themselves.
 #[derive(Debug, Args)]
 pub(crate) struct LabArgs {
     #[command(subcommand)]
@@ -40,22 +40,24 @@ enum LabCommand {
     Up(UpArgs),
     /// Run a command on all workers at once, as ranks of the job
     ///
-    /// With a TOPOLOGY a fabric is started for this command alone and removed after it; without, it is the
-    /// one that `up` started. The command finds TRIBUTARY_RANK, TRIBUTARY_WORLD_SIZE, TRIBUTARY_JOB,
+    /// With a TOPOLOGY, a fabric is started for this command alone and removed after it. Without, the command runs in
+    /// the fabric that `up` started. The command finds TRIBUTARY_RANK, TRIBUTARY_WORLD_SIZE, TRIBUTARY_JOB,
     /// TRIBUTARY_TOKEN_FILE, TRIBUTARY_SOCKET and TRIBUTARY_CONTROLLER in its environment, so that `tributary
-    /// allreduce` and others need no options, and what torchrun gives: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR,
-    /// MASTER_PORT, OMP_NUM_THREADS. When it fails on one worker, the others have 5 seconds to end by themselves.
+    /// allreduce` and others need no options. It also finds the variables of torchrun: RANK, LOCAL_RANK, WORLD_SIZE,
+    /// MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS. If it fails on one worker, its processes on the others have 5
+    /// seconds to end by themselves.
     Run(RunArgs),
-    /// Run a command at one node, with this terminal; its exit status is that of the command
+    /// Run a command at one node, with this terminal, and exit with its status
     ///
-    /// At a worker it finds in its environment what `run` gives to a rank, and anywhere TRIBUTARY_CONTROLLER, so that
-    /// `tributary jobs` and others need no options.
+    /// At a worker, the command has the environment that `run` gives to a rank. At every node, its environment has
+    /// TRIBUTARY_CONTROLLER, so that `tributary jobs` and others need no options.
     Exec(exec::ExecArgs),
     /// End everything that runs in a lab and remove it, after a crash too
     Down(DownArgs),
-    /// Show the labs on this machine, also those that a crash left, and what is killed, cut or slow in them
+    /// Show the labs on this machine, also labs that a crash left, and the parts that are killed, cut or
+    /// slow
     List(list::ListArgs),
-    /// Show the log of a daemon, or those of all daemons by time, with the node's name in front
+    /// Show the log of a daemon, or the logs of all daemons by time, with the node's name in front
     Logs(logs::LogsArgs),
     /// Show the switches' counters, as `tributary counters` does
     Counters(CountersArgs),
@@ -128,11 +130,11 @@ struct RunArgs {
 
 #[derive(Debug, Args)]
 struct DownArgs {
-    /// Which lab [default: lab]
+    /// Name of the lab [default: lab]
     #[arg(value_name = "NAME", conflicts_with = "name")]
     lab: Option<String>,
 
-    /// Which lab, as for the other commands
+    /// Name of the lab; the same option as in the other commands
     #[arg(long)]
     name: Option<String>,
 }

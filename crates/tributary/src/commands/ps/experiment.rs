@@ -110,7 +110,7 @@ async fn watch(
         event = timeout_at(Instant::now() + START_PATIENCE, events.recv()) => event,
         Some(ended) = workers.join_next() => { ended??; bail!("a worker ended before the start") }
     };
-    let first = first.ok().flatten().context("the workers have not come together within a minute")?;
+    let first = first.ok().flatten().context("the workers have not joined within a minute")?;
     let start = first.at;
     let end = start + experiment.length;
     let mut record = Record::new(experiment.step_times.len(), start);

@@ -26,7 +26,7 @@ pub(crate) struct PsArgs {
 #[derive(Debug, Clone, Subcommand)]
 enum Ps {
     Run(run::RunArgs),
-    /// Compares policies or codecs on the same training, and says whether they keep what they promise
+    /// Compares policies or codecs on the same training, and checks their limits
     #[command(subcommand)]
     Compare(Compare),
     Worker(worker::WorkerArgs),

@@ -12,20 +12,20 @@ use tributary_ps::server::PolicyKind;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Policy {
-    /// Bulk-synchronous: everyone waits for everyone
+    /// Bulk-synchronous: all workers wait for each other
     Bsp,
     /// Asynchronous: no worker waits
     Asp,
     /// Stale-synchronous: no worker is more than 3 iterations ahead
     Ssp,
-    /// Dynamic stale-synchronous: no worker is more than 3 to 15 iterations ahead,
-    /// as suits the workers' speeds
+    /// Dynamic stale-synchronous: no worker is more than 3 to 15 iterations ahead, depending on the
+    /// workers' speeds
     Dssp,
     /// Bulk-synchronous for 5 epochs, asynchronous from then on
     SyncSwitch,
-    /// Adaptive: the fastest wait a little for each other
+    /// Adaptive: the fastest workers wait a little for each other
     A2s,
-    /// Adaptive, but only the last epoch decides who is fastest
+    /// Adaptive, but only the last epoch decides which workers are fastest
     A2sRecent,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn learning_rate(text: &str) -> Result<f32, String> {
 
 /// Returns the help text that lists the codecs.
 pub(super) fn codecs() -> String {
-    format!("What gradients are encoded with: {}", Kind::NAMES)
+    format!("Codec of the gradients: {}", Kind::NAMES)
 }
 
 /// Parses a codec with which each worker encodes its gradient independently.

@@ -22,14 +22,14 @@ use tributary_picture::PictureFile;
 /// this process, real gradients over real TCP on loopback, for a given time.
 #[derive(Debug, Clone, Args)]
 pub(super) struct RunArgs {
-    /// When gradients are used, and when workers go on
+    /// Policy of synchronisation: when gradients are used, and when workers continue
     #[arg(long, value_enum, default_value_t = Policy::A2s)]
     policy: Policy,
 
     #[arg(long, help = options::codecs(), default_value = "none", value_parser = options::codec)]
     codec: Kind,
 
-    /// Codec for parameters on their way back
+    /// Codec of the parameters that the server sends to workers
     #[arg(long, value_name = "CODEC", default_value = "none", value_parser = options::codec)]
     parameters_codec: Kind,
 
@@ -58,7 +58,7 @@ pub(super) struct RunArgs {
     #[arg(long, default_value_t = super::policies::EPOCH)]
     epoch: NonZeroU64,
 
-    /// Chooses the initial weights and the order of the images
+    /// Seed of the initial weights and of the order of the images
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
@@ -100,7 +100,10 @@ struct WorkerReport {
 pub(super) fn run(args: &RunArgs) -> Result<()> {
     let workers = args.workers.map_or(args.speeds.len(), usize::from);
     if workers < args.speeds.len() && args.workers.is_some() && args.speeds != super::policies::STEP_TIMES {
-        let problem = format!("{} --speeds for {workers} --workers: leave some out", args.speeds.len());
+        let problem = format!(
+            "{} --speeds for {workers} --workers: give at most one speed for each worker",
+            args.speeds.len()
+        );
         return Err(WrongUse(problem).into());
     }
     args.plot.as_ref().map_or(Ok(()), PictureFile::check)?;

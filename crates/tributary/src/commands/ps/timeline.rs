@@ -9,7 +9,7 @@ use super::experiment::Outcome;
 use super::record::{Record, Span, SpanKind};
 use tributary_picture::{FAINT, INK, OURS, RULE, page, rectangle, text, vertical};
 
-const TITLE: &str = "Who computed, and who waited for whom";
+const TITLE: &str = "Computing and waiting times of the workers";
 
 const WIDTH: f64 = 1400.0;
 const LEFT: f64 = 92.0;

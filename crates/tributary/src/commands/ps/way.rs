@@ -82,7 +82,7 @@ impl Shared {
             segment.elements_mut::<f32>()?.copy_from_slice(&gradient[part.clone()]);
         }
         let mut handed_in: Vec<_> = self.gradient.iter_mut().zip(parts).collect();
-        let (segment, last) = handed_in.pop().context("a gradient has a part at least")?;
+        let (segment, last) = handed_in.pop().context("a gradient has at least one part")?;
         for (segment, part) in handed_in {
             self.training.start_push_part((segment, 0..part.len()), part.start)?.await?;
         }

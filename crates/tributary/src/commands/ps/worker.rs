@@ -39,7 +39,8 @@ const SAID_EVERY: Duration = Duration::from_secs(5);
 #[command(override_usage = "tributary ps worker [OPTIONS] --server <HOST:PORT> --job <JOB>
            --worker <WORKER> --workers <WORKERS> --iterations <ITERATIONS>")]
 pub(super) struct WorkerArgs {
-    /// The parameter server; if there are several, each holds a range of the parameters, in this order
+    /// Address of the parameter server; may be repeated: each server then holds a range of the parameters,
+    /// in this order
     #[arg(long, value_name = "HOST:PORT", required = true)]
     server: Vec<String>,
 
@@ -55,7 +56,7 @@ pub(super) struct WorkerArgs {
     #[arg(long)]
     worker: u16,
 
-    /// Number of workers that share the images: as many as the job has
+    /// Number of workers of the job, which share the images
     #[arg(long)]
     workers: NonZeroU16,
 
@@ -70,30 +71,30 @@ pub(super) struct WorkerArgs {
     #[arg(long, help = options::codecs(), default_value = "none", value_parser = options::codec)]
     codec: Kind,
 
-    /// Codec for parameters on their way back
+    /// Codec of the parameters that the server sends to workers
     #[arg(long, value_name = "CODEC", default_value = "none", value_parser = options::codec)]
     parameters_codec: Kind,
 
-    /// Hand in each layer's gradient on its own, so that the codec scales it independently
+    /// Send each layer's gradient separately, so that the codec scales each layer independently
     #[arg(long)]
     by_layer: bool,
 
-    /// Time for which a server may be away before this worker gives up, in seconds
+    /// Time for which a server may be unreachable before this worker stops, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "300", value_parser = options::seconds)]
     patience: Duration,
 
-    /// Chooses the initial weights and the order of the images: the same on all workers
+    /// Seed of the initial weights and of the order of the images: the same on all workers
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// The Unix socket of this host's agent, which then talks to the servers in this worker's place
+    /// Unix socket of this host's agent, which then communicates with the servers for this worker
     #[arg(long, value_name = "SOCKET", conflicts_with_all = ["tls_ca", "tls_cert", "tls_key"])]
     agent: Option<PathBuf>,
 
     #[command(flatten)]
     tls: ClientTlsArgs,
 
-    /// Also write the time of each iteration and the model's accuracy then, as CSV
+    /// Also write the time of each iteration, and the model's accuracy after it, as CSV
     #[arg(long, value_name = "FILE")]
     curve: Option<PathBuf>,
 
@@ -142,7 +143,7 @@ pub(super) fn run(args: &WorkerArgs) -> Result<()> {
     }
     ensure!(
         report.skipped == 0,
-        "the model has diverged: in {} iterations its gradient was not finite. Start the job anew with a lower \
+        "the model has diverged: in {} iterations its gradient was not finite. Start the job again with a lower \
          learning-rate",
         report.skipped
     );
@@ -214,7 +215,7 @@ impl Waited<'_> {
                     quiet.reset_after(2 * SAID_EVERY);
                     self.waits.borrow_and_update().clone()
                 }
-                _ = quiet.tick() => "a server that says nothing".to_owned(),
+                _ = quiet.tick() => "a server that sends nothing".to_owned(),
             };
             let seconds = begun.elapsed().as_secs();
             self.progress

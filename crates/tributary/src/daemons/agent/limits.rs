@@ -18,7 +18,7 @@ pub(super) struct LimitArgs {
     #[serde(with = "byte_size")]
     max_memory: Option<ByteSize>,
 
-    /// Share of it that one job or training of a process may take [default: three quarters of it]
+    /// Share of this memory that one job or training of a process may take [default: three quarters]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     #[serde(with = "byte_size")]
     max_session_memory: Option<ByteSize>,
@@ -36,7 +36,7 @@ pub(super) struct LimitArgs {
     #[arg(long, value_name = "COUNT")]
     max_sessions: Option<u32>,
 
-    /// Calls for one job or training of a process that may wait for each other, and as many
+    /// Calls of one job or training of a process that may wait at a time, and the same number of
     /// all-reduces [default: 256]
     #[arg(long, value_name = "COUNT")]
     max_calls: Option<u32>,

@@ -48,7 +48,7 @@ struct EndArgs {
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
 
-    /// Address that Prometheus finds metrics at, under /metrics [default: none]
+    /// Address at which Prometheus reads metrics, under /metrics [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
 }
@@ -71,7 +71,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     let AgentArgs { ends, limits } = settings.own;
     let socket = ends.socket.unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET));
     let (timers, limits) = (Timers::default(), limits.limits()?);
-    tracing::info!(?limits, "what training processes may make the agent hold");
+    tracing::info!(?limits, "limits of training processes");
     let config =
         AgentConfig { host: host.clone(), controller, open_port, socket: socket.clone(), timers, limits };
     let agent = AgentDaemon::start(config)?;
@@ -90,7 +90,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
             agent.shutdown().await;
             Ok(())
         }
-        error = agent.failed() => Err(anyhow!("the agent cannot serve processes any more: {error}")),
+        error = agent.failed() => Err(anyhow!("the agent can no longer serve processes: {error}")),
     }
 }
 
@@ -110,10 +110,10 @@ async fn collect(observer: AgentObserver, servers: Servers) -> Page {
     counter("tributary_agent_slices_retransmitted", "Slices sent again", |job| {
         job.stats.protocol.retransmitted
     });
-    counter("tributary_agent_results", "Results that were awaited, and right", |job| {
+    counter("tributary_agent_results", "Expected results that were correct", |job| {
         job.stats.protocol.results
     });
-    counter("tributary_agent_results_wrong", "Results that were not believed", |job| {
+    counter("tributary_agent_results_wrong", "Results that were rejected as wrong", |job| {
         job.stats.protocol.mismatched
     });
     counter(

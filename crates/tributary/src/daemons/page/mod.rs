@@ -71,7 +71,7 @@ pub(crate) async fn serve(
     let address = listener.local_addr()?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     if tls.is_none() && !address.ip().is_loopback() {
-        tracing::warn!(%address, "the page is in plain text, for whoever reaches this address");
+        tracing::warn!(%address, "the page is in plain text, for every client that reaches this address");
     }
     let app = router(observer, Door { is_encrypted: tls.is_some() });
     tracing::info!("the page is at {scheme}://{address}/");
@@ -107,11 +107,11 @@ struct Door {
 /// Rejects requests that are not for this page, and adds the headers to every response.
 async fn guard(Extension(door): Extension<Door>, request: Request, next: Next) -> Response {
     let mut response = if ![Method::GET, Method::HEAD].contains(request.method()) {
-        (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "GET, HEAD")], "the page can only be read: GET\n")
+        (StatusCode::METHOD_NOT_ALLOWED, [(ALLOW, "GET, HEAD")], "the page is read-only: use GET\n")
             .into_response()
     } else if !door.is_encrypted && !hosts(&request).all(is_address) {
-        let problem = "in plain text the page is found by an IP address or as localhost only: a name could be that of \
-                       another site, which reads with your browser what only you can reach\n";
+        let problem = "in plain text, open the page by an IP address or as localhost: by a host name, another site \
+                       could read the page through your browser\n";
         (StatusCode::MISDIRECTED_REQUEST, problem).into_response()
     } else {
         next.run(request).await

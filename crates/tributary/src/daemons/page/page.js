@@ -400,7 +400,7 @@ function makeHostBox(name, plan, y, boxes) {
   return (view) => {
     const { sign, words, kind } = hostWords(name, view);
     const serves = view.job?.server === name;
-    setText(box.state, `${sign} ${words || (serves ? "serves the job" : "attends")}`);
+    setText(box.state, `${sign} ${words || (serves ? "serves the job" : "connected")}`);
     setClasses(box.group, [serves && "on-tree", kind]);
     setText(box.title, `host ${name}`);
   };
@@ -508,7 +508,7 @@ const totalOf = (state, reason) => state.counters.switches.reduce((sum, one) => 
 function remarks(job, summary) {
   const lines = [
     ...summary.waits_for.map((what) => ["warn", `▲ waits for ${what}`]),
-    ...(summary.setback ? [["bad", `✕ does not change over: ${summary.setback}`]] : []),
+    ...(summary.setback ? [["bad", `✕ cannot change its structure: ${summary.setback}`]] : []),
     ...(summary.reason ? [["bad", `✕ ${summary.reason}`]] : []),
     ...job.fallbacks.map((why) => ["warn", `▲ aggregates less than it could: ${why}`]),
     ...(job.verdict ? [["", job.verdict]] : []),
@@ -577,7 +577,7 @@ function switchesTable(state, job) {
       rate("result"), count(total("duplicate") + total("stale")), count(total("probe")), count(total("rejected"))];
   });
   const columns = [["switch", true], ["adds"], ["received"], ["added up"], ["sums"], ["results"], ["sent again"], ["asked for"], ["rejected"]];
-  return table("Switches: slices a second, and how many so far", columns, rows);
+  return table("Switches: slices a second, and in total", columns, rows);
 }
 
 // ---- Events ----
@@ -617,11 +617,11 @@ function drawContact() {
   const journal = page.state?.controller.journal_problem;
   const trouble = $("trouble");
   if (stale) {
-    const since = page.answeredAt ? ` since ${clock(page.answeredAt)} (${duration(now - page.answeredAt)}). What is shown is as it was then.` : ".";
+    const since = page.answeredAt ? ` since ${clock(page.answeredAt)} (${duration(now - page.answeredAt)}). The page shows the last known state.` : ".";
     setText(trouble, `The controller cannot be reached${since}${page.trouble ? ` (${page.trouble})` : ""}`);
     setText($("contact"), page.answeredAt ? `✕ stale since ${clock(page.answeredAt)}` : "✕ not reached");
   } else if (page.answeredAt) {
-    setText(trouble, journal ? `Jobs cannot be written down: ${journal}` : "");
+    setText(trouble, journal ? `Jobs cannot be recorded: ${journal}` : "");
     setText($("contact"), `● live, ${clock(page.answeredAt)}`);
   }
   trouble.hidden = !stale && !journal;

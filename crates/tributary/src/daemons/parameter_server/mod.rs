@@ -45,14 +45,14 @@ pub(crate) async fn listen(
     tls: Option<ServerTls>,
 ) -> Result<Listening> {
     if jobs.is_empty() {
-        let problem = "--ps-listen without --ps-job: give a job's file, as docs/parameter-server.md has it";
+        let problem = "--ps-listen without --ps-job: give a job's file, as in docs/parameter-server.md";
         return Err(WrongUse(problem.to_owned()).into());
     }
     let jobs = jobs.iter().map(|file| load(file)).collect::<Result<_>>()?;
     if let Some(folder) = checkpoints {
         fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
     } else {
-        tracing::warn!("no --ps-checkpoints: training starts anew when this server does");
+        tracing::warn!("no --ps-checkpoints: a restart of this server restarts the training");
     }
     if reductions.is_none() {
         tracing::info!("no --host, --interface and --controller: all gradients come over TCP");
@@ -62,7 +62,8 @@ pub(crate) async fn listen(
     if tls.is_none() && !address.ip().is_loopback() {
         tracing::warn!(
             ps_listen = %address,
-            "in plain text: give --tls-ca, --tls-cert and --tls-key, or keep this address on a network of its own"
+            "the parameter server uses plain text: give --tls-ca, --tls-cert and --tls-key, or keep this address on a \
+             separate network"
         );
     }
     let server = ParameterServer::start(jobs, checkpoints, fabric.as_ref())?;
@@ -124,7 +125,7 @@ pub(crate) fn tell(page: &mut Page, view: &View) {
     counter("tributary_ps_refused", "Messages that could not be used", |stats| stats.refused);
     counter("tributary_ps_fabric_rounds", "Updates by sums of the fabric", |stats| stats.fabric_rounds);
     counter("tributary_ps_fabric_zeros", "Zeros in place of late gradients", |stats| stats.fabric_zeros);
-    counter("tributary_ps_fabric_fallbacks", "Updates whose sums the fabric did not bring", |stats| {
+    counter("tributary_ps_fabric_fallbacks", "Updates whose sums did not arrive over the fabric", |stats| {
         stats.fabric_fallbacks
     });
     let mut gauge = |name, help, value: fn(&JobStats) -> f64| {
@@ -132,7 +133,7 @@ pub(crate) fn tell(page: &mut Page, view: &View) {
     };
     gauge("tributary_ps_epoch", "Epochs that every worker has finished", |stats| stats.epoch as f64);
     gauge("tributary_ps_staleness", "Mean updates between pull and use of a gradient", JobStats::staleness);
-    gauge("tributary_ps_diverged", "Whether some parameter is not finite", |stats| stats.diverged.into());
+    gauge("tributary_ps_diverged", "1 if a parameter is not finite", |stats| stats.diverged.into());
     workers(page, &jobs);
 }
 
@@ -156,8 +157,14 @@ fn workers(page: &mut Page, jobs: &[(String, JobStats)]) {
     let mut gauge = |name, help, value: fn(&WorkerStats, bool) -> f64| {
         page.gauge(name, help, all().map(|(labels, worker, in_group)| (labels, value(worker, in_group))));
     };
-    gauge("tributary_ps_connected", "Whether the worker is there", |worker, _| worker.connected.into());
-    gauge("tributary_ps_in_group", "Whether it is in the synchronous group", |_, in_group| in_group.into());
-    gauge("tributary_ps_idle_seconds", "Time that it has waited", |worker, _| worker.idle.as_secs_f64());
-    gauge("tributary_ps_busy_seconds", "Time that it has not", |worker, _| worker.busy.as_secs_f64());
+    gauge("tributary_ps_connected", "1 if the worker is connected", |worker, _| worker.connected.into());
+    gauge("tributary_ps_in_group", "1 if the worker is in the synchronous group", |_, in_group| {
+        in_group.into()
+    });
+    gauge("tributary_ps_idle_seconds", "Time that the worker has waited", |worker, _| {
+        worker.idle.as_secs_f64()
+    });
+    gauge("tributary_ps_busy_seconds", "Time that the worker has not waited", |worker, _| {
+        worker.busy.as_secs_f64()
+    });
 }

@@ -32,7 +32,7 @@ impl Wanted {
     /// more rounds can be expected, or after an error.
     pub(super) async fn run(self, expected: mpsc::UnboundedReceiver<u64>) {
         let (job, workers) = (&self.name, self.request.hosts.join(", "));
-        tracing::info!(job, workers, "the fabric is to aggregate a group's gradients");
+        tracing::info!(job, workers, "the fabric will aggregate a group's gradients");
         let _reserved = self.servers.reserve(job);
         let token = match self.create().await {
             Ok(token) => token,
@@ -42,7 +42,7 @@ impl Wanted {
         let (started, agent) = oneshot::channel();
         let mut serving = pin!(self.serve(token.clone(), started));
         let over = tokio::select! {
-            served = &mut serving => served.and_then(|()| bail!("somebody has ended job {job:?}")),
+            served = &mut serving => served.and_then(|()| bail!("another client has ended job {job:?}")),
             read = self.read(agent, expected) => read,
         };
         if let Err(error) = over {
@@ -71,7 +71,8 @@ impl Wanted {
             join_deadline_milliseconds: 0,
             ..v1::CreateJobRequest::default()
         };
-        let created = client.create_job(request).await.map_err(refused).context("no job for a group")?;
+        let created =
+            client.create_job(request).await.map_err(refused).context("cannot create a job for a group")?;
         Ok(created.into_inner().token)
     }
 
@@ -136,7 +137,7 @@ impl Wanted {
 
 fn sum(round: u64, reduced: Reduced) -> Result<Sum> {
     let Reduced { sums: Sums::F32(values), weight, contributors, .. } = reduced else {
-        bail!("the sum of floats is not one of floats");
+        bail!("the sum of floats has other values than floats");
     };
     Ok(Sum { round, weight, contributors, values })
 }

@@ -17,10 +17,10 @@ pub(crate) fn tell(page: &mut Page, all: &[(String, Stats)]) {
         stats.protocol.contributions
     });
     counter("tributary_server_slices_completed", "Slices complete", |stats| stats.protocol.completed);
-    counter("tributary_server_duplicates", "Packets of a child that were there", |stats| {
+    counter("tributary_server_duplicates", "Packets of a child that had arrived before", |stats| {
         stats.protocol.duplicates
     });
-    counter("tributary_server_rejected", "Packets that cannot be right", |stats| stats.protocol.rejected);
+    counter("tributary_server_rejected", "Invalid packets", |stats| stats.protocol.rejected);
     counter("tributary_server_results_sent_again", "Results sent again", |stats| {
         stats.protocol.answers + stats.protocol.answers_to_all
     });

@@ -28,8 +28,8 @@ pub(crate) type Settings = MemberSettings<ServerArgs>;
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ServerArgs {
-    /// A job to serve; may be given often.
-    /// With one, the server ends when these are over; without, it serves what the controller gives it, job after job
+    /// A job to serve; may be repeated. With this option, the server ends when all of these jobs have
+    /// ended. Without it, the server serves the jobs that the controller assigns to it
     #[arg(long, value_name = "NAME")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     job: Vec<String>,
@@ -39,11 +39,11 @@ pub(crate) struct ServerArgs {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     token_file: Vec<PathBuf>,
 
-    /// Address at which workers reach the parameter server [default: there is none]
+    /// Address at which workers reach the parameter server [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     ps_listen: Option<SocketAddr>,
 
-    /// File with a job of the parameter server; may be given often
+    /// File with a job of the parameter server; may be repeated
     #[arg(long, value_name = "FILE")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ps_job: Vec<PathBuf>,
@@ -52,7 +52,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, value_name = "FOLDER")]
     ps_checkpoints: Option<PathBuf>,
 
-    /// Address that Prometheus finds metrics at, under /metrics [default: none]
+    /// Address at which Prometheus reads metrics, under /metrics [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
 }
@@ -177,7 +177,7 @@ fn check(settings: &ServerArgs, is_member: bool) -> Result<()> {
     }
     if !is_member && jobs == 0 && settings.ps_listen.is_none() {
         let problem = "nothing to serve: jobs of a controller need --host, --interface and --controller, and a \
-                       parameter server --ps-listen";
+                       parameter server needs --ps-listen";
         return Err(WrongUse(problem.to_owned()).into());
     }
     if settings.ps_listen.is_none() && (!settings.ps_job.is_empty() || settings.ps_checkpoints.is_some()) {

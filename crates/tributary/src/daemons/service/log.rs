@@ -75,7 +75,7 @@ fn check(filter: &str) -> Result<()> {
         let level = word.parse::<LevelFilter>();
         ensure!(
             level.is_ok(),
-            "{word:?} is no level: off, error, warn, info, debug or trace; of a module: {word}=debug"
+            "{word:?} is not a level; levels are off, error, warn, info, debug or trace; of a module: {word}=debug"
         );
     }
     Ok(())

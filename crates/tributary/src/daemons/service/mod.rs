@@ -87,7 +87,7 @@ pub(crate) fn ready() {
     tracing::info!("ready");
     // Without systemd, this call does nothing.
     if let Err(error) = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("at work")]) {
-        tracing::warn!(%error, "cannot tell systemd");
+        tracing::warn!(%error, "cannot notify systemd");
     }
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn not_ready_yet(why: &str, longer: Duration) {
     let microseconds = u32::try_from(longer.as_micros()).unwrap_or(u32::MAX);
     let states = [NotifyState::Status(why), NotifyState::ExtendTimeoutUsec(microseconds)];
     if let Err(error) = sd_notify::notify(&states) {
-        tracing::warn!(%error, "cannot tell systemd");
+        tracing::warn!(%error, "cannot notify systemd");
     }
 }
 

@@ -44,7 +44,7 @@ impl Reload {
 /// Logs the result of rereading one kind of files.
 pub(crate) fn note<E: std::fmt::Display>(what: &str, outcome: Result<(), E>) {
     match outcome {
-        Ok(()) => tracing::info!("{what} were read again, and hold for new connections"),
-        Err(error) => tracing::error!(%error, "{what} stay as they were"),
+        Ok(()) => tracing::info!("{what} were read again, and apply to new connections"),
+        Err(error) => tracing::error!(%error, "{what} are unchanged"),
     }
 }

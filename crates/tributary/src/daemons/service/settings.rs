@@ -46,7 +46,7 @@ impl<S: Args + Serialize + DeserializeOwned> Settings for S {
             overridden::<S>(&before, &Table::try_from(&merged)?, |name| env::var(name).ok())
         {
             tracing::warn!(
-                "{variable} in the environment wins over {key} in {path}: unset it if that is not meant"
+                "{variable} in the environment overrides {key} in {path}: unset it if this is not intended"
             );
         }
         Ok(merged)

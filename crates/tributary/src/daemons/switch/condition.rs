@@ -70,7 +70,7 @@ impl MergingWatch {
                     port,
                     interface = name,
                     offloads,
-                    "switched off what merges frames that come in"
+                    "switched off the offloads that merge received frames"
                 );
             }
             if !merging.still_on.is_empty() && merging.still_on != *still_on {
@@ -84,7 +84,8 @@ impl MergingWatch {
 fn cannot_switch_off(interface: &str, merging: &[&str]) -> String {
     let off: Vec<_> = merging.iter().map(|one| format!("{one} off")).collect();
     format!(
-        "the kernel merges frames that come in ({}), which drops TCP, and the switch cannot change that: `ethtool -K {interface} {}` as root",
+        "the kernel merges received frames ({}), so the switch loses TCP frames, and the switch cannot change this: \
+         run `ethtool -K {interface} {}` as root",
         merging.join(", "),
         off.join(" ")
     )
@@ -102,7 +103,8 @@ fn problems(interface: &str, condition: &InterfaceCondition, promised: Option<u1
             format!("it has an IP address, so that this machine answers in the switch's place: `ip address flush dev {interface}`")
         }),
         ((*mtu as usize) < needed).then(|| {
-            format!("its MTU is {mtu} bytes, and gradients may need {needed}: they would be lost without a word; `ip link set {interface} mtu {remedy}`, and start this again")
+            format!("its MTU is {mtu} bytes, but gradients may need {needed} and would be lost without an error: run \
+                     `ip link set {interface} mtu {remedy}`, and restart the switch")
         }),
     ];
     all.into_iter().flatten().collect()

@@ -38,16 +38,16 @@ pub(crate) struct Settings {
     #[arg(long)]
     name: Option<String>,
 
-    /// Its P4Runtime device id; controllers expect the node id of the topology [default: 0]
+    /// P4Runtime device id of the switch; controllers expect the node id of the topology [default: 0]
     #[arg(long, value_name = "ID")]
     device_id: Option<u64>,
 
-    /// Address that its P4Runtime server listens on; may be left out with --program [default: no server]
+    /// Address of the switch's P4Runtime server; may be left out with --program [default: no server]
     #[arg(long, value_name = "ADDR:PORT")]
     p4runtime: Option<SocketAddr>,
 
-    /// A compiled program to start with, the JSON of p4c-bm2-ss; with --p4info [default: a
-    /// controller gives it one]
+    /// Compiled program to start with, the JSON of p4c-bm2-ss; needs --p4info [default: a controller
+    /// installs one]
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 
@@ -56,17 +56,17 @@ pub(crate) struct Settings {
     p4info: Option<PathBuf>,
 
     /// Table entries, multicast groups and clone sessions to start with, in the JSON of p4lang's tutorials
-    /// (s1-runtime.json); what it names as bmv2_json and p4info stands in for --program and --p4info
+    /// (s1-runtime.json); its bmv2_json and p4info are used in the absence of --program and --p4info
     #[arg(long, value_name = "FILE")]
     entries: Option<PathBuf>,
 
-    /// An interface as a port of the switch, or captures: NUMBER=pcap:IN.pcap,OUT.pcap reads the frames
-    /// that come in from one file and writes those that leave to the other; either may be left out. May be given often
+    /// Port of the switch: an interface, or captures. NUMBER=pcap:IN.pcap,OUT.pcap reads received frames
+    /// from the first file and writes sent frames to the second file; either may be left out. May be repeated
     #[arg(long, value_name = "NUMBER=INTERFACE")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     port: Vec<PortAt>,
 
-    /// The program's port to the controller [default: 510, our program's]
+    /// The program's port to the controller [default: 510, as in Tributary's program]
     #[arg(long, value_name = "NUMBER")]
     cpu_port: Option<u16>,
 
@@ -74,13 +74,13 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "FOLDER")]
     pcap: Option<PathBuf>,
 
-    /// Where all ports are captures: print the frames of each port as JSON
+    /// Print the frames of each port as JSON, if all ports are captures
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     json: bool,
 
-    /// Log what each packet meets, on standard output: human, or one JSON object a line [default: off;
-    /// without a value: human]
+    /// Log the path of each packet through the program, on standard output: human, or one JSON object a
+    /// line [default: off; without a value: human]
     #[arg(
         long,
         value_enum,
@@ -91,24 +91,24 @@ pub(crate) struct Settings {
     )]
     log_packets: Option<LogFormat>,
 
-    /// Longest packet that its links carry by the topology, in bytes: it warns of interfaces that carry
-    /// less [default: what a slice of 256 values needs]
+    /// MTU of the switch's links in the topology, in bytes: the switch warns about interfaces with a
+    /// smaller MTU [default: the length of a packet of 256 values]
     #[arg(long, value_name = "BYTES")]
     mtu: Option<u16>,
 
-    /// Send neighbouring packets as one frame on ports that are a veth with its offloads on: only if the
-    /// hosts and switches at their other ends were also started with this option
+    /// Send neighbouring packets as one frame on ports that are a veth with its offloads on. The hosts and
+    /// switches at the other ends must also have been started with this option
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     segmentation_offload: bool,
 
-    /// Send past the queues of ports that are a veth, by AF_XDP sockets, which takes a quarter less time:
-    /// rates (tc), nftables' rules for what leaves and captures of it have no effect there
+    /// Send past the queues of veth ports, by AF_XDP sockets, which takes a quarter less time. Rates (tc),
+    /// nftables' rules for sent frames and captures of sent frames have no effect on these ports
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     bypass_queues: bool,
 
-    /// Address that Prometheus finds metrics at, under /metrics [default: none]
+    /// Address at which Prometheus reads metrics, under /metrics [default: none]
     #[arg(long, value_name = "ADDR:PORT")]
     metrics: Option<SocketAddr>,
 }
@@ -153,7 +153,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
             never = &mut watch => match never {},
             () = running.ended() => {
                 running.stop().await?;
-                bail!("switch {name} has ended by itself: see the log")
+                bail!("switch {name} has ended unexpectedly: see the log")
             }
             error = processed => {
                 captures_end = None;
@@ -171,10 +171,10 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     running.stop().await?;
     let is_read = log.is_none_or(|log| log.flush());
     if !is_read {
-        tracing::warn!("the packet log ends here: what it goes to does not read it");
+        tracing::warn!("the packet log ends here: its reader has stopped reading");
     }
     if settings.has_only_captures() {
-        ensure!(is_read, "nobody reads standard output: there is no report on the captures");
+        ensure!(is_read, "standard output is closed: the report on the captures cannot be printed");
         captures::report(&meters, settings.json)?;
     }
     if let Some(error) = wrong_capture {
@@ -183,7 +183,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     // Without a P4Runtime server, the switch should have ended after the captures.
     ensure!(
         !ends_by_itself || captures_end.is_none(),
-        "stopped before all captures were processed: the report is on what was"
+        "stopped before all captures were processed: the report covers the processed frames"
     );
     Ok(())
 }
@@ -222,27 +222,26 @@ impl Settings {
     fn check(&self, has_program: bool) -> Result<()> {
         if !has_program && self.p4runtime.is_none() {
             let problem = "a switch without a program: give --program and --p4info, or --p4runtime for a controller \
-                           that gives it one (as options, or in the --config file)";
+                           that installs one (as options, or in the --config file)";
             return Err(WrongUse(problem.into()).into());
         }
         ports::check(&self.port, self.cpu_port())?;
         let has_captures = self.port.iter().any(|port| matches!(port.link, LinkAt::Captures(_)));
         if has_captures && !has_program {
-            let problem =
-                "--port: captures need --program: their frames would be gone before a controller comes";
+            let problem = "--port: captures need --program: their frames would be processed before a controller connects";
             return Err(WrongUse(problem.into()).into());
         }
         if self.json && !self.has_only_captures() {
             return Err(WrongUse("--json is for switches whose ports are all captures".into()).into());
         }
         if self.bypass_queues && self.segmentation_offload {
-            let problem = "--bypass-queues sends one packet at a time, and --segmentation-offload many as one: give one \
-                           of them (as options, or in the --config file)";
+            let problem = "--bypass-queues sends one packet at a time, but --segmentation-offload sends many as one: \
+                           give only one of them (as options, or in the --config file)";
             return Err(WrongUse(problem.into()).into());
         }
         if self.pcap.is_some() && self.has_only_captures() {
-            let problem = "--pcap records interfaces, and there is none: --port NUMBER=pcap:IN.pcap,OUT.pcap writes \
-                           what leaves";
+            let problem = "--pcap records interfaces, but no port is an interface: --port \
+                           NUMBER=pcap:IN.pcap,OUT.pcap writes the sent frames";
             return Err(WrongUse(problem.into()).into());
         }
         Ok(())

@@ -46,7 +46,8 @@ pub(super) struct Interfaces<'a> {
 /// interface is given twice.
 pub(super) fn check(ports: &[PortAt], cpu_port: u16) -> Result<()> {
     if u64::from(cpu_port) >= DROP_PORT {
-        let problem = format!("--cpu-port {cpu_port}: ports are less than {DROP_PORT}, which drops");
+        let problem =
+            format!("--cpu-port {cpu_port}: port numbers must be less than {DROP_PORT}, the port that drops");
         return Err(WrongUse(problem).into());
     }
     if ports.is_empty() {
@@ -56,8 +57,10 @@ pub(super) fn check(ports: &[PortAt], cpu_port: u16) -> Result<()> {
     let mut numbers = HashSet::new();
     for PortAt { number, link } in ports {
         if u64::from(*number) >= DROP_PORT {
-            let problem =
-                format!("--port: there is no port {number}: they are less than {DROP_PORT}, which drops");
+            let problem = format!(
+                "--port: there is no port {number}: port numbers must be less than {DROP_PORT}, the port that \
+                         drops"
+            );
             return Err(WrongUse(problem).into());
         }
         if *number == cpu_port {
@@ -70,8 +73,9 @@ pub(super) fn check(ports: &[PortAt], cpu_port: u16) -> Result<()> {
         }
         let LinkAt::Interface(interface) = link else { continue };
         if let Some(other) = by_interface.insert(interface, number) {
-            let problem =
-                format!("--port: {interface} cannot be port {other} and port {number}: it has one cable");
+            let problem = format!(
+                "--port: {interface} cannot be port {other} and port {number}: an interface has one cable"
+            );
             return Err(WrongUse(problem).into());
         }
     }
@@ -162,10 +166,10 @@ pub(super) fn collect(switch: &str, meters: &Meters) -> Page {
     let mut page = Page::default();
     page.counter("tributary_interface_frames", "Frames of a port's interface", frames);
     page.counter("tributary_interface_bytes", "Bytes of a port's interface", bytes);
-    page.counter("tributary_interface_dropped_frames", "Frames that there was no room for", dropped);
+    page.counter("tributary_interface_dropped_frames", "Frames that were dropped for lack of room", dropped);
     page.counter(
         "tributary_interface_repairs",
-        "Times that a port's queues of received frames were out of step, and frames were lost to repair that",
+        "Repairs of a port's queues of received frames after they were out of step, with loss of frames",
         repairs,
     );
     page

@@ -260,7 +260,8 @@ impl<'a> Canvas<'a> {
         group.append(text(x + 146.0, top + 12.0, "passes on", INK));
         let mut y = top + 44.0;
         if !self.layout.represented.is_empty() {
-            let said = "Workers at one switch are drawn as one, with one worker's bytes. What the job does not use is left out.";
+            let said = "Workers at one switch are drawn as one worker, with its bytes. Nodes and links that the job \
+                        does not use are left out.";
             group.append(text(MARGIN, y, said, FAINT));
             y += LINE;
         }

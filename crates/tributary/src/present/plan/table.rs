@@ -54,7 +54,7 @@ pub(crate) fn stacks(topology: &Topology, plan: &Plan) -> String {
         table.add_row([rank, name, join(&worker.up, &up), join(&worker.down, &down)]);
     }
     let legend =
-        "switch:port it leaves by; +c/n: aggregated there as child c of n; ○: the slot is released there";
+        "switch:port of departure; +c/n: aggregated there as child c of n; ○: the slot is released there";
     format!("{table}\n{}", output::sentences(legend))
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn worth(plan: &Plan) -> Vec<String> {
     let embedded = busiest_switch(plan);
     if embedded > plan.traffic.seconds {
         lines.push(format!(
-            "with embedded switches it takes about {}: so long is the busiest one at work for it (docs/results/switch)",
+            "with embedded switches it takes about {}, the working time of the busiest switch (docs/results/switch)",
             seconds(embedded)
         ));
     }

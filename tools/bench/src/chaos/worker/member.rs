@@ -98,7 +98,7 @@ impl Member {
         let fits = |value: f32, limit: f32| value.fract() == 0.0 && (0.0..limit).contains(&value);
         ensure!(
             fits(*round, MAX_ROUND) && state.iter().all(|value| fits(*value, STATE_MODULUS as f32)),
-            "what the leader has sent is no member's state"
+            "the leader has sent an invalid member state"
         );
         self.round = *round as u32;
         self.state = state.iter().map(|value| *value as i64).collect();

@@ -82,7 +82,7 @@ impl Contributions {
         if place == sums.len() {
             return Ok(());
         }
-        Err(Wrong(format!("the runs are of {place} elements or more, and the tensor has {}", sums.len())))
+        Err(Wrong(format!("the runs cover at least {place} elements, but the tensor has {}", sums.len())))
     }
 
     fn check_run(&self, sums: &[f32], place: Range<usize>, run: &Run, round: u32) -> Result<(), Wrong> {
@@ -90,8 +90,8 @@ impl Contributions {
         let members = inside.len();
         if members != run.contributors as usize || members != run.weight as usize {
             return Err(Wrong(format!(
-                "elements {} to {} say that they are the sum over ranks {inside:?}, and their run says {} \
-                 contributors, weight {}",
+                "elements {} to {} contain the sum over ranks {inside:?}, but their run reports {} contributors, \
+                 weight {}",
                 place.start,
                 place.end.saturating_sub(1),
                 run.contributors,

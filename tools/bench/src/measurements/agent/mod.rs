@@ -39,15 +39,15 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// user mode and in the kernel for each GiB of the tensor. All daemons run as on real hosts, in network namespaces,
 /// over veth pairs without a rate limit
 ///
-/// The widths take turns; the first turn of each is not counted. Every sum is checked; the exit status is 1 if one is
-/// wrong.
+/// The slice widths take turns; the first turn of each width does not count. Every sum is checked; the exit status is
+/// 1 if a sum is wrong.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AgentArgs {
     /// Topology file [default: the built-in topologies/two-workers.toml]
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
 
-    /// Longest packets of the links, in bytes, which slices fill: 256 values with 1500, 2,048 with 9000
+    /// MTUs of the links, in bytes, which determine the slice width: 256 values with 1500, 2,048 with 9000
     #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "1500,9000",
           value_parser = mtu)]
     mtu: Vec<u16>,
@@ -106,7 +106,8 @@ async fn measure(args: &AgentArgs) -> Result<Report> {
         }
     }
     let cases = networks.iter().map(|(mtu, _, turns)| {
-        let width = SliceWidth::widest_within((*mtu).into()).context("no slice fits into such a packet")?;
+        let width =
+            SliceWidth::widest_within((*mtu).into()).context("no slice fits into a packet of this size")?;
         Case::of(*mtu, width.values(), turns)
     });
     Ok(Report {
@@ -140,11 +141,17 @@ async fn turn(Network { lab, record }: &Network, args: &AgentArgs) -> Result<Tur
     let (bytes, iterations) = (args.size.as_u64(), args.iterations);
     let before = Taken::read(lab, record)?;
     let lines = timeout(PATIENCE, reduce_on_all(lab, record, bytes, iterations, &[])).await;
-    let lines = lines.with_context(|| format!("a turn is not done after {PATIENCE:?}"))??;
+    let lines = lines.with_context(|| format!("a turn has not ended after {PATIENCE:?}"))??;
     let after = Taken::read(lab, record)?;
     let timings = timing::of_all(lines.iter().map(String::as_str), iterations)?;
-    let said =
-        lines.iter().map(|line| serde_json::from_str(line).with_context(|| format!("a rank said {line:?}")));
+    let said = lines.iter().map(|line| {
+        serde_json::from_str(line).with_context(|| {
+            format!(
+                "a rank printed an unexpected \
+                                                                                    line: {line:?}"
+            )
+        })
+    });
     let said = said.collect::<Result<Vec<Said>>>()?;
     Ok(Turn {
         agents: after.agents.len(),

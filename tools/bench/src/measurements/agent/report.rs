@@ -109,7 +109,7 @@ impl Case {
     /// # Errors
     /// There were no turns, or no agents in them.
     pub(super) fn of(mtu: u16, values: usize, turns: &[Turn]) -> Result<Self> {
-        ensure!(turns.iter().all(|turn| turn.agents > 0), "no worker's agent was in the network");
+        ensure!(turns.iter().all(|turn| turn.agents > 0), "the network had no agent of a worker");
         let summary = |of: &dyn Fn(&Turn) -> f64| Summary::of(&turns.iter().map(of).collect::<Vec<_>>());
         let (user, system) = (summary(&Turn::user)?, summary(&Turn::system)?);
         let together = summary(&|turn| turn.user() + turn.system())?;
@@ -191,10 +191,12 @@ impl Report {
         }
         let again: u64 = self.cases.iter().map(|case| case.retransmissions).sum();
         format!(
-            "{table}\none agent's processor time for each GiB of the tensor; frames and bytes in both directions, as the \
+            "{table}\n\
+             processor time of one agent for each GiB of the tensor; frames and bytes in both directions, as the \
              kernel counts them: up to 32 packets cross a veth pair as one frame\n\
-             stored: {} s of user and {} s of system time with 256 values, on another machine perhaps\n\
-             all-reduces of {} of f32 over {} workers, topology {}: every sum is right, {again} slices were sent again",
+             stored: an earlier measurement, perhaps on another machine: {} s of user and {} s of system time with \
+             256 values\n\
+             all-reduces of {} of f32 over {} workers, topology {}: every sum is right, {again} retransmissions",
             STORED.user,
             STORED.system,
             ByteSize(self.bytes),

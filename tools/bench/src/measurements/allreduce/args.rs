@@ -12,14 +12,14 @@ use crate::measurements::common::rate;
 
 pub(super) const BYTES_PER_ELEMENT: u64 = 4;
 
-/// Times all-reduces of f32 over links of the same rate: by this project's
-/// fabric, by one that aggregates on leaves only, by PyTorch's gloo, by Open MPI, and by this project's server without
-/// aggregation in the network
+/// Times all-reduces of f32 over links of the same rate: by this project's fabric, by the fabric with
+/// aggregation on leaves only, by PyTorch's gloo, by Open MPI, and by this project's server without aggregation in
+/// the network
 ///
-/// All contenders run in turn on the same network of this machine. Those that are not this project's get kernel bridges
-/// in place of switches. Every sum is checked. A contender that is not installed is left out, and the report says so.
-/// The project's own limits are checked on three-tier-8 with 8 MiB, at 50, 100 and 200 Mbit/s and 1 Gbit/s and MTUs of
-/// 1500 and 9000; the exit status is 1 if one is missed.
+/// All contenders take turns on the same network of this machine. gloo, Open MPI and the server alone use kernel
+/// bridges in place of switches. Every sum is checked. Contenders that are not installed are left out, and the report
+/// names them. On three-tier-8 with 8 MiB, at 50, 100 and 200 Mbit/s and 1 Gbit/s and MTUs of 1500 and 9000, the
+/// project's own limits are checked; the exit status is 1 if a limit is missed.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct AllReduceArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]
@@ -31,7 +31,7 @@ pub(crate) struct AllReduceArgs {
           default_value = "50mbit,100mbit,200mbit")]
     pub(super) rate: Vec<u64>,
 
-    /// Longest packet of all links, in bytes, for all contenders alike [default: the topology's]
+    /// MTU of all links, in bytes, for all contenders [default: the topology's]
     #[arg(long, value_name = "BYTES")]
     pub(super) mtu: Option<u16>,
 
@@ -52,12 +52,12 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) iterations: u32,
 
-    /// Which contenders are measured
+    /// Contenders to measure
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = contender,
           default_values_t = Contender::ALL)]
     pub(super) contenders: Vec<Contender>,
 
-    /// A Python interpreter that has PyTorch
+    /// Python interpreter with PyTorch
     #[arg(long, value_name = "PROGRAM", env = "TRIBUTARY_BENCH_PYTHON", default_value = "python3")]
     pub(super) python: PathBuf,
 
@@ -93,5 +93,5 @@ impl AllReduceArgs {
 
 fn contender(text: &str) -> Result<Contender, String> {
     let known = Contender::ALL.map(Contender::name).join(", ");
-    Contender::from_name(text).ok_or_else(|| format!("it is none of {known}"))
+    Contender::from_name(text).ok_or_else(|| format!("give one of {known}"))
 }

@@ -41,7 +41,7 @@ impl Gloo {
         }
         let mut gloo = Self { ranks, iterations: args.iterations };
         for said in gloo.lines().await? {
-            ensure!(said == READY, "gloo said {said:?} and not {READY:?}");
+            ensure!(said == READY, "the process of gloo printed {said:?} instead of {READY:?}");
         }
         Ok(gloo)
     }

@@ -69,7 +69,7 @@ fn write(report: &Report, folder: &Path) -> Result<()> {
         Ok(png) => save("png", &png),
         // The SVG file shows the same picture, so a missing PNG file is not an error.
         Err(error @ PngError::NoFonts) => {
-            output::complain(format_args!("note: there is no {}: {error}", to("png").display()));
+            output::complain(format_args!("note: {} was not written: {error}", to("png").display()));
             Ok(())
         }
         Err(error) => Err(error.into()),

@@ -29,10 +29,11 @@ const SMALL_ITERATIONS: u32 = 200;
 /// Time limit of one turn, which normally takes seconds.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Times an all-reduce of many tensors, a few of them in flight, beside one of a single tensor of the
-/// same size, in turns on the same network. Also measures the client's own time for a small tensor, without its agent's
+/// Times an all-reduce of many tensors, a few of them in flight, and an all-reduce of one tensor of the
+/// same total size, in turns on the same network. Also measures the time of the client alone for a small tensor,
+/// without its agent's time
 ///
-/// Every sum is checked. The exit status is 1 if the tensors take more than 1.1 times as long as the single one.
+/// Every sum is checked. The exit status is 1 if the many tensors take more than 1.1 times as long as the one tensor.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct OverlapArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]
@@ -161,16 +162,23 @@ async fn measure(args: &OverlapArgs) -> Result<Report> {
 /// Returns the time that one all-reduce took on its slowest rank.
 async fn turn(Network { lab, record }: &Network, bytes: u64, options: &[&str]) -> Result<f64> {
     let lines = timeout(PATIENCE, own_contenders::run(lab, record, bytes, 1, options)).await;
-    let lines = lines.with_context(|| format!("a turn is not done after {PATIENCE:?}"))??;
+    let lines = lines.with_context(|| format!("a turn has not ended after {PATIENCE:?}"))??;
     let timings = timing::of_all(lines.iter().map(String::as_str), 1)?;
-    Ok(timings.first().context("no rank said anything")?.slowest)
+    Ok(timings.first().context("no rank printed a result")?.slowest)
 }
 
 async fn small(Network { lab, record }: &Network) -> Result<Small> {
     let lines = timeout(PATIENCE, own_contenders::run(lab, record, SMALL_BYTES, SMALL_ITERATIONS, &[])).await;
-    let lines = lines.with_context(|| format!("small ones are not done after {PATIENCE:?}"))??;
-    let said =
-        lines.iter().map(|line| serde_json::from_str(line).with_context(|| format!("a rank said {line:?}")));
+    let lines =
+        lines.with_context(|| format!("the small all-reduces have not ended after {PATIENCE:?}"))??;
+    let said = lines.iter().map(|line| {
+        serde_json::from_str(line).with_context(|| {
+            format!(
+                "a rank printed an unexpected \
+                                                                                    line: {line:?}"
+            )
+        })
+    });
     let said = said.collect::<Result<Vec<Said>>>()?;
     let summary = |of: fn(&Said) -> f64| Summary::of(&said.iter().map(of).collect::<Vec<_>>());
     Ok(Small {
@@ -191,7 +199,7 @@ fn text(report: &Report) -> String {
          one tensor       {}\n\
          {} tensors, {} in flight  {}\n\
          ratio            {:.3} ({:.3} to {:.3}), at most {}\n\
-         {}: {:.0} µs, of which the client {:.0} µs ({:.0} to {:.0}) besides its agent",
+         {}: {:.0} µs, of which the client takes {:.0} µs ({:.0} to {:.0}), without its agent",
         ByteSize(report.bytes),
         report.workers,
         report.topology,

@@ -165,7 +165,7 @@ impl<'a> Site<'a> {
         let patience = self.patience;
         let timings = timeout(patience, self.all_reduce(case)).await;
         let timings = timings
-            .with_context(|| format!("{case} is not done after {patience:?}"))?
+            .with_context(|| format!("{case} has not ended after {patience:?}"))?
             .with_context(|| format!("{case} failed"))?;
         let carried = Counters::read(self.lab(case)?)?.busiest_since(&before);
         let busy = timings.iter().filter_map(|timing| self.processor.busy(timing.began, timing.ended));
@@ -182,7 +182,7 @@ impl<'a> Site<'a> {
         if let Some(Network { lab, record }) = self.fabric(case) {
             return own_contenders::turn(lab, record, args).await;
         }
-        let (gloo, openmpi, lab) = match self.bridges.as_mut().context("there are no bridges")? {
+        let (gloo, openmpi, lab) = match self.bridges.as_mut().context("the network of bridges is missing")? {
             Bridges::Server(Network { lab, record }) => return own_contenders::turn(lab, record, args).await,
             Bridges::Bare { gloo, openmpi, lab } => (gloo, openmpi, lab),
         };
@@ -202,7 +202,7 @@ impl<'a> Site<'a> {
         if let Some(fabric) = self.fabric(case) {
             return Ok(&fabric.lab);
         }
-        Ok(self.bridges.as_ref().context("there are no bridges")?.lab())
+        Ok(self.bridges.as_ref().context("the network of bridges is missing")?.lab())
     }
 }
 
@@ -218,5 +218,5 @@ fn fabric_for(case: &Case) -> Option<Switches> {
 
 async fn start_gloo(args: &AllReduceArgs, lab: &Lab, hosts: &[String]) -> Result<Gloo> {
     let started = timeout(PATIENCE_TO_START, Gloo::start(lab, hosts, args)).await;
-    started.with_context(|| format!("gloo's ranks have not met after {PATIENCE_TO_START:?}"))?
+    started.with_context(|| format!("gloo's ranks are not connected after {PATIENCE_TO_START:?}"))?
 }

@@ -25,9 +25,10 @@ pub(super) fn text(report: &Report) -> String {
     let ring = report.ring_bound();
     let _ = writeln!(
         text,
-        "bare: in units of the time that the tensor takes on one link; without aggregation in the network no \
-         all-reduce is below {ring:.2}\nload: bytes on the busiest link, in units of the tensor; busy: how long \
-         that link sent, and how long the processors worked"
+        "bare: time in units of the tensor's time on one link; without aggregation in the network, an all-reduce \
+         takes at least {ring:.2}\n\
+         load: bytes on the busiest link, in units of the tensor; busy: share of the time in which that link sent, \
+         and in which the processors worked"
     );
     for skipped in &setting.skipped {
         let title = skipped.contender.title();
@@ -36,7 +37,7 @@ pub(super) fn text(report: &Report) -> String {
     if setting.machine.build != "release" {
         let _ = writeln!(
             text,
-            "this program was built for debugging: the times of its own all-reduces say little"
+            "this program is a debug build: the times of its own all-reduces are not representative"
         );
     }
     if !report.gates.is_empty() {
@@ -52,7 +53,7 @@ fn rows(report: &Report) -> Table {
         "median",
         "min to max",
         "bare",
-        "ours to it",
+        "ours / this",
         "spread",
         "load",
         "link busy",
@@ -105,7 +106,7 @@ fn percent(share: f64) -> String {
 }
 
 fn gates(gates: &[Gate]) -> Table {
-    let mut table = number_table(&["limit that this project sets itself", "ratio", "at most", ""]);
+    let mut table = number_table(&["requirement", "ratio", "at most", ""]);
     for gate in gates {
         let passed = if gate.passed { "passed" } else { "FAILED" };
         table.add_row([

@@ -41,14 +41,22 @@ pub(in crate::measurements) fn of_all<'a>(
 ) -> Result<Vec<Timing>> {
     let mut all = vec![None::<Timing>; iterations as usize];
     for line in lines {
-        let said: Said = serde_json::from_str(line).with_context(|| format!("a rank said {line:?}"))?;
-        ensure!(said.checked && said.timeline.len() == all.len(), "a rank said {line:?}");
+        let said: Said = serde_json::from_str(line).with_context(|| {
+            format!(
+                "a rank printed an unexpected line: \
+                                                                             {line:?}"
+            )
+        })?;
+        ensure!(
+            said.checked && said.timeline.len() == all.len(),
+            "a rank printed an unexpected line: {line:?}"
+        );
         for (together, (began, took)) in all.iter_mut().zip(said.timeline) {
             let own = Timing { began, ended: began + took, slowest: took };
             *together = Some(together.map_or(own, |others| others.with(own)));
         }
     }
-    all.into_iter().collect::<Option<_>>().context("no rank said anything")
+    all.into_iter().collect::<Option<_>>().context("no rank printed a result")
 }
 
 impl Timing {

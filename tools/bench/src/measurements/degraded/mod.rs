@@ -35,13 +35,14 @@ const BELOW_ONE: f64 = ONE - 0.001;
 /// Number of steps that are measured in phases that need not train to the end.
 const MEASURED: usize = 12;
 
-/// Measures what the fabric does about workers that have become slow
+/// Measures the fabric's countermeasures against slow workers
 ///
-/// A training on a lab of eight workers, with real processes, agents, switches and a real model, whose shards of the
-/// data are skewed by class. Workers are slowed down as by `lab slow`: none; one of eight, with nothing done about it;
-/// one, detached; one, with its data shared by the others (shrink); four of eight, shrink; and one for a while. Step
-/// times are compared with the controller's predictions, and so is the models' accuracy. Each worker's accelerator is
-/// emulated: its time passes only while the worker's process runs. Takes about eight minutes
+/// The command trains in a lab of eight workers, with real processes, agents and switches and a real model. The
+/// workers' shards of the data are skewed by class. Workers are slowed down as by `lab slow`: none; one of eight,
+/// without a countermeasure; one, detached; one, with its data shared by the others (shrink); four of eight, shrink;
+/// and one that recovers. Step times are compared with the controller's predictions, and accuracies with the
+/// undisturbed training. Each worker's accelerator is emulated: its time passes only while the worker's process runs.
+/// The measurement takes about eight minutes
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DegradedArgs {
     /// Topology file with eight workers
@@ -60,11 +61,11 @@ pub(crate) struct DegradedArgs {
     #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
     step_ms: u64,
 
-    /// Its time for each sample, in milliseconds; a worker has 16 in a step
+    /// Time of the emulated device for each sample, in milliseconds; a worker has 16 samples in a step
     #[arg(long, value_name = "MS", default_value_t = 40, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     sample_ms: u64,
 
-    /// Chooses the model's first weights and the order of the data
+    /// Seed of the model's first weights and of the order of the data
     #[arg(long, default_value_t = 1)]
     seed: u64,
 

@@ -221,7 +221,7 @@ impl PhaseProgress {
     async fn until(&mut self, tell: impl Fn(String), holds: impl Fn(&Self) -> bool) -> Result<()> {
         while !holds(self) {
             let Ok(said) = timeout(PATIENCE, self.processes.next()).await else {
-                bail!("nothing has happened for {PATIENCE:?}");
+                bail!("no process has reported anything for {PATIENCE:?}");
             };
             let (rank, event) = said?;
             self.note(rank, event);

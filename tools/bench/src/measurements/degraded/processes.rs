@@ -59,9 +59,9 @@ impl Processes {
         match self.receiver.recv().await {
             Some((rank, Said::Event(event))) => Ok((rank, event)),
             Some((rank, Said::Ended)) => {
-                bail!("the process of rank {rank} has ended by itself: see {}", self.logs)
+                bail!("the process of rank {rank} has ended unexpectedly: see {}", self.logs)
             }
-            None => bail!("all training processes have ended by themselves: see {}", self.logs),
+            None => bail!("all training processes have ended unexpectedly: see {}", self.logs),
         }
     }
 

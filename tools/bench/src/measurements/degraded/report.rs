@@ -28,7 +28,8 @@ pub(super) struct Device {
 
 impl Device {
     pub(super) fn emulated(step_ms: u64, sample_ms: u64) -> Self {
-        let how = "besides a real model's real gradient each process waits alpha + beta * samples, of time in which it runs";
+        let how = "each process computes a real gradient, and also waits alpha + beta * samples of the time in which \
+                   it runs";
         Self { emulated: true, how, alpha_s: step_ms as f64 / 1e3, beta_s: sample_ms as f64 / 1e3 }
     }
 }
@@ -119,9 +120,9 @@ impl Report {
             "members",
             "samples",
             "a step",
-            "of undisturbed",
+            "relative to undisturbed",
             "predicted",
-            "off by",
+            "error",
             "accuracy",
         ]);
         for Compared { phase, of_undisturbed, prediction_error } in &self.phases {
@@ -145,8 +146,9 @@ impl Report {
         }));
         let Device { alpha_s, beta_s, .. } = self.device;
         lines.push(format!(
-            "topology {}, slow is {} times; {:.0} s in all. Workers' accelerators are emulated: {alpha_s} s + {beta_s} s a \
-             sample, of time in which the process runs; the model, its gradients, data and all-reduces are real",
+            "topology {}, slow workers are {} times slower; {:.0} s in all. Workers' accelerators are emulated: \
+             {alpha_s} s + {beta_s} s a sample of the time in which the process runs; the model, its gradients, data \
+             and all-reduces are real",
             self.topology, self.factor, self.seconds
         ));
         lines.join("\n")
@@ -157,7 +159,7 @@ fn checks(phases: &[Compared]) -> Vec<Check> {
     let find = |name: &str| phases.iter().find(|compared| compared.phase.name == name);
     let mut checks = Vec::new();
     for Compared { phase, prediction_error, .. } in phases {
-        let what = format!("{}: predicted beside measured", phase.name);
+        let what = format!("{}: relative error of the predicted time", phase.name);
         checks.push(Check::new(what, *prediction_error, "±0.15", prediction_error.abs() <= PREDICTION));
         if let Some(same) = phase.same_bits {
             let what = format!("{}: all members have the same model (1: yes)", phase.name);
@@ -166,7 +168,7 @@ fn checks(phases: &[Compared]) -> Vec<Check> {
     }
     let mut ratio = |name: &str, most: f64| {
         if let Some(Compared { phase, of_undisturbed, .. }) = find(name) {
-            let what = format!("{}: a step beside an undisturbed one", phase.name);
+            let what = format!("{}: step time relative to undisturbed", phase.name);
             checks.push(Check::new(what, *of_undisturbed, format!("≤ {most}"), *of_undisturbed <= most));
         }
     };
@@ -186,13 +188,13 @@ fn checks(phases: &[Compared]) -> Vec<Check> {
     {
         let (of_shrink, of_detach) = (shrink - undisturbed, detach - undisturbed);
         checks.push(Check::new(
-            "shrink: accuracy beside undisturbed",
+            "shrink: accuracy minus undisturbed accuracy",
             of_shrink,
             "±0.01",
             of_shrink.abs() <= ACCURACY,
         ));
         checks.push(Check::new(
-            "detach: accuracy beside undisturbed",
+            "detach: accuracy minus undisturbed accuracy",
             of_detach,
             "≤ -0.02",
             of_detach <= -VISIBLE,
@@ -201,7 +203,7 @@ fn checks(phases: &[Compared]) -> Vec<Check> {
     if let Some(Compared { phase, .. }) = find("slow for a while") {
         let steps = phase.steps_until_return;
         let measured = steps.map_or(f64::NAN, |steps| steps as f64);
-        checks.push(Check::new("steps until one that is well again is in", measured, "≥ 1", steps.is_some()));
+        checks.push(Check::new("steps until a recovered worker is back", measured, "≥ 1", steps.is_some()));
     }
     checks
 }

@@ -34,7 +34,7 @@ pub(crate) struct WorkerArgs {
     #[arg(long)]
     steps: u32,
 
-    /// Chooses the model's first weights and the order of the data
+    /// Seed of the model's first weights and of the order of the data
     #[arg(long)]
     seed: u64,
 
@@ -42,7 +42,7 @@ pub(crate) struct WorkerArgs {
     #[arg(long)]
     step_microseconds: u64,
 
-    /// Its time for each sample, in microseconds
+    /// Time of the emulated device for each sample, in microseconds
     #[arg(long)]
     sample_microseconds: u64,
 }
@@ -176,5 +176,6 @@ fn digest(parameters: &[f32]) -> u64 {
 /// # Errors
 /// The runner has ended.
 fn say(event: &Event) -> Result<()> {
-    writeln!(io::stdout().lock(), "{}", serde_json::to_string(event)?).context("nobody listens any more")
+    writeln!(io::stdout().lock(), "{}", serde_json::to_string(event)?)
+        .context("the receiver of the reports is gone")
 }

@@ -37,19 +37,20 @@ const BYTES_BEFORE: u64 = 64 << 10;
 /// Time between two lines of progress.
 const SAY_EVERY: Duration = Duration::from_secs(30);
 
-/// Reduces tensors on all workers of a lab without a pause, turn after turn, each with
-/// a new job and new processes. After each turn it reads the memory, descriptors and threads of each daemon and the
-/// slots in use on each switch.
+/// Reduces tensors on all workers of a lab without a pause. Each turn has a new job and new processes.
+/// After each turn, the command reads the memory, descriptors and threads of each daemon and the slots in use on each
+/// switch.
 ///
-/// Every sum is checked. The exit status is 1 if something grows: if a line through its figures rises by more than
-/// their scatter explains, after some hundred small jobs and the first tenth of the time, in which caches fill.
+/// Every sum is checked. The exit status is 1 if a figure grows: if a line fitted to its values rises by more than
+/// their scatter explains. Values count after some hundred small jobs and the first tenth of the time, in which
+/// caches fill.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct EnduranceArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]
     #[arg(long, value_name = "FILE")]
     topology: Option<PathBuf>,
 
-    /// Rate of all links, such as 50mbit or "2.5 Gbit/s"; a higher one is limited by the processor
+    /// Rate of all links, such as 50mbit or "2.5 Gbit/s"; with a higher rate, the processor is the limit
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "10gbit")]
     rate: u64,
 
@@ -156,9 +157,7 @@ async fn fill(network: &mut Network) -> Result<()> {
     for job in 1..=JOBS_BEFORE {
         reduce(network, BYTES_BEFORE, 1).await?;
         if said.elapsed() >= SAY_EVERY {
-            output::complain(format_args!(
-                "{job} of {JOBS_BEFORE} jobs that come before those that are measured"
-            ));
+            output::complain(format_args!("{job} of {JOBS_BEFORE} jobs before the measurement"));
             said = Instant::now();
         }
         lab::restart_job(&network.lab, &mut network.record, None)?;
@@ -170,7 +169,7 @@ async fn fill(network: &mut Network) -> Result<()> {
 async fn reduce(network: &Network, bytes: u64, iterations: u32) -> Result<()> {
     let reducing = reduce_on_all(&network.lab, &network.record, bytes, iterations, &[]);
     let done = timeout(PATIENCE, reducing).await;
-    done.with_context(|| format!("a turn is not done after {PATIENCE:?}"))??;
+    done.with_context(|| format!("a turn has not ended after {PATIENCE:?}"))??;
     Ok(())
 }
 

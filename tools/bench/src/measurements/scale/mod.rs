@@ -24,10 +24,10 @@ use tributary_picture::PictureFile;
 /// The default window, and one large enough to fill links of 100 Gbit/s.
 const WINDOWS: [u32; 2] = [DEFAULT_WINDOW, 4 * DEFAULT_WINDOW];
 
-/// Compares in-network aggregation with parameter servers, ring and tree all-reduces on clusters larger
-/// than any machine here can run: up to 4,096 workers, up to 16 jobs that share links and slots, background traffic,
-/// switches that die. A model of rates, without packets: docs/scale.md names its assumptions. The same options always
-/// give the same numbers.
+/// Compares in-network aggregation with parameter servers, ring and tree all-reduces on clusters that
+/// are too large for one machine: up to 4,096 workers, up to 16 jobs that share links and slots, background traffic,
+/// switches that die. It uses a model of rates without packets; docs/scale.md states its assumptions. The same
+/// options always give the same numbers.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ScaleArgs {
     /// Studies to run
@@ -50,7 +50,7 @@ pub(crate) struct ScaleArgs {
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     compute: u64,
 
-    /// The most by which a worker can be slower in an iteration, as a share of that time, from 0 to 1
+    /// Greatest delay of a worker in an iteration, as a share of the computing time, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = share)]
     spread: f64,
 
@@ -66,15 +66,15 @@ pub(crate) struct ScaleArgs {
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(2..=512))]
     workers: u16,
 
-    /// Hosts that a sharded parameter server is spread over
+    /// Number of hosts of the sharded parameter server
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=16))]
     servers: u16,
 
-    /// Rate that a host handles at most in each direction [default: what its link carries]
+    /// Highest rate that a host handles in each direction [default: the rate of its link]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     host_rate: Option<u64>,
 
-    /// Delay of a cable and the switch behind it, in nanoseconds
+    /// Delay of a cable and of the switch at its end, in nanoseconds
     #[arg(long, value_name = "NS", default_value_t = 1_000)]
     hop_ns: u32,
 
@@ -94,7 +94,7 @@ pub(crate) struct ScaleArgs {
     #[arg(long)]
     json: bool,
 
-    /// Also write a picture of each study into this folder, STUDY.svg; it is made if there is none
+    /// Also write a picture of each study, STUDY.svg, into this folder, which is created if necessary
     #[arg(long, value_name = "FOLDER")]
     plots: Option<PathBuf>,
 }
@@ -163,7 +163,7 @@ pub(crate) fn run(args: &ScaleArgs) -> Result<()> {
             let file = folder.join(format!("{}.svg", studied.name()));
             let file: PictureFile = file
                 .to_str()
-                .context("the folder's name is no UTF-8")?
+                .context("the folder's name is not UTF-8")?
                 .parse()
                 .map_err(anyhow::Error::msg)?;
             file.write(&picture::picture(studied, &report.settings))?;

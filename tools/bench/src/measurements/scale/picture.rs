@@ -17,7 +17,7 @@ const MOST_EVEN: f64 = 20.0;
 /// Draws a study.
 pub(super) fn picture(studied: &Studied, settings: &Settings) -> Document {
     let subtitle = if studied.study == Study::Scaling {
-        "Fat trees that just hold the job; all links have one rate".to_owned()
+        "The smallest fat trees that hold the job; all links have one rate".to_owned()
     } else {
         format!("{}; {}", of_hosts(settings), of_switches(settings))
     };

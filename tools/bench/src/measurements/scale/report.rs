@@ -53,11 +53,9 @@ impl Studied {
             Study::Scaling => "One job alone: time of a synchronisation, ms".to_owned(),
             Study::Jobs => format!("Jobs of {workers} workers on random hosts: time of an iteration, ms"),
             Study::Slots => {
-                "16 such jobs, on switches with slots for so many: time of an iteration, ms".to_owned()
+                "16 such jobs, by the number of jobs with slots: time of an iteration, ms".to_owned()
             }
-            Study::Congestion => {
-                "One such job beside background traffic: time of an iteration, ms".to_owned()
-            }
+            Study::Congestion => "One such job with background traffic: time of an iteration, ms".to_owned(),
             Study::Failures => "One such job, and a switch that dies for 3 s: lost time, ms".to_owned(),
         }
     }
@@ -167,7 +165,7 @@ pub(super) fn of_switches(settings: &Settings) -> String {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.\nBut for scaling: {}.", of_hosts(&self.settings), of_switches(&self.settings))?;
+        write!(f, "{}.\nExcept for scaling: {}.", of_hosts(&self.settings), of_switches(&self.settings))?;
         for studied in &self.studies {
             write!(f, "\n\n{}\n{}", studied.title(&self.settings), studied.times())?;
             for note in studied.window_bound().into_iter().chain(studied.refusals()) {

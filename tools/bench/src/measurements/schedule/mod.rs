@@ -41,16 +41,18 @@ const SCRIPTS: [(&str, &str); 3] = [
 /// Before the first round, all ways train for as long as the profile and the trial take.
 const PATIENCE: Duration = Duration::from_secs(900);
 
-/// Trains a model whose gradients come in bursts on all workers, and compares the time of a backward
-/// pass with time points, with a collective for each tensor, with one for all tensors, and with the buckets of
-/// DistributedDataParallel, in turns in the same processes. Needs a Python with PyTorch and the package `tributary`
+/// Compares ways to send gradients: at time points, in a collective for each tensor, in one collective
+/// for all tensors, and in the buckets of DistributedDataParallel. All workers train a model whose gradients come in
+/// bursts. The ways take turns in the same processes, and the time of a backward pass is measured. Needs a Python
+/// with PyTorch and the package `tributary`
 ///
-/// A stall spoils the first profile, which has to be thrown out. Every gradient is checked. The exit status is 1 if a
-/// collective for each tensor does not take at least 1.3 times as long as time points, if time points are slower than
-/// one collective for all, if ranks exchanged any other messages, or if the stall was not found.
+/// Rank 0 stalls during the first profile, and the fabric must reject this profile. Every gradient is checked. The
+/// exit status is 1 if a collective for each tensor does not take at least 1.3 times as long as time points, if time
+/// points are slower than one collective for all, if ranks exchanged any other messages, or if the stall was not
+/// found.
 ///
-/// With --example the model and its data are those of a PyTorch script, and the time of a step is measured: all ways
-/// have to learn the same, but no speed is demanded.
+/// With --example, a PyTorch script provides the model and its data, and the time of a step is measured. All ways
+/// must learn the same model, but no speed is required.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ScheduleArgs {
     /// Topology file [default: the built-in topologies/three-tier-8.toml]
@@ -61,8 +63,8 @@ pub(crate) struct ScheduleArgs {
     #[arg(long, value_name = "RATE", value_parser = rate, default_value = "100mbit")]
     rate: u64,
 
-    /// A script like examples/cnn.py, which trains by the loop.py beside it and provides
-    /// the model and its data
+    /// A script such as examples/cnn.py, which provides the model and its data, and trains with the loop.py
+    /// in its folder
     #[arg(long, value_name = "FILE", conflicts_with_all = ["bursts", "sizes", "compute", "stall"])]
     example: Option<PathBuf>,
 
@@ -236,8 +238,11 @@ async fn lines<T: for<'a> Deserialize<'a>>(ranks: &mut [Rank]) -> Result<Vec<T>>
     let mut said = Vec::new();
     for rank in ranks {
         let line = timeout(PATIENCE, rank.line()).await;
-        let line = line.with_context(|| format!("a round is not done after {PATIENCE:?}"))??;
-        said.push(serde_json::from_str(&line).with_context(|| format!("a rank said {line:?}"))?);
+        let line = line.with_context(|| format!("a round has not ended after {PATIENCE:?}"))??;
+        said.push(
+            serde_json::from_str(&line)
+                .with_context(|| format!("a rank printed an unexpected line: {line:?}"))?,
+        );
     }
     Ok(said)
 }

@@ -93,20 +93,24 @@ pub(super) fn limits(model: &Model, ways: &[Way], scheduled: Scheduled) -> Vec<L
     limits.extend([
         limit(
             format!(
-                "a collective for each tensor takes {tensor:.2} times as long, at least {FASTER_THAN_TENSOR}"
+                "a collective for each tensor takes {tensor:.2} times as long as time points (at least \
+                 {FASTER_THAN_TENSOR})"
             ),
             tensor >= FASTER_THAN_TENSOR,
         ),
         limit(
-            format!("one collective for all takes {one:.2} times as long, at least {FASTER_THAN_ONE}"),
+            format!(
+                "one collective for all tensors takes {one:.2} times as long as time points (at least \
+                     {FASTER_THAN_ONE})"
+            ),
             one >= FASTER_THAN_ONE,
         ),
         limit(
-            format!("{} profiles until there was a schedule, at least {profiles}", scheduled.profiles),
+            format!("{} profiles until a schedule existed (at least {profiles})", scheduled.profiles),
             scheduled.profiles >= profiles,
         ),
         limit(
-            format!("{} sets in the profile for {bursts} bursts", scheduled.profiled_sets),
+            format!("{} sets in the profile of {bursts} bursts", scheduled.profiled_sets),
             scheduled.profiled_sets == *bursts,
         ),
     ]);
@@ -116,12 +120,17 @@ pub(super) fn limits(model: &Model, ways: &[Way], scheduled: Scheduled) -> Vec<L
 impl Report {
     /// Formats the whole report for people.
     pub(super) fn text(&self) -> String {
-        let mut table =
-            output::table(&["gradients leave", self.model.measured(), "from", "to", "of time points'"]);
+        let mut table = output::table(&[
+            "gradients are sent",
+            self.model.measured(),
+            "from",
+            "to",
+            "relative to time points",
+        ]);
         for way in &self.ways {
             let name = match way.name.as_str() {
                 POINTS => format!("at time points, {} sets", self.scheduled.sets),
-                TENSOR => "each for itself".to_owned(),
+                TENSOR => "each tensor by itself".to_owned(),
                 ONE => "all together".to_owned(),
                 size => format!("in buckets of {size}"),
             };

@@ -108,9 +108,7 @@ impl RunArgs {
     fn seconds(&self) -> Result<Duration> {
         match Duration::try_from_secs_f64(self.seconds) {
             Ok(duration) if !duration.is_zero() => Ok(duration),
-            _ => {
-                Err(WrongUse(format!("--seconds {}: a time is needed, and more than 0", self.seconds)).into())
-            }
+            _ => Err(WrongUse(format!("--seconds {}: a time above 0 is needed", self.seconds)).into()),
         }
     }
 }

@@ -11,14 +11,14 @@ use super::common::{Labels, RunArgs};
 const SWITCHES: [SwitchUnderTest; 3] =
     [SwitchUnderTest::Bypassing, SwitchUnderTest::Softswitch, SwitchUnderTest::Bmv2];
 
-/// Measures how many packets a second a switch forwards between three veth interfaces, with programs
-/// and entries of the kind that people run on BMv2. The embedded switch and BMv2's simple_switch_grpc take turns, with
-/// the same compiled program, entries and packets; every packet that comes out is compared with what it has to be
+/// Measures the packets a second that a switch forwards between three veth interfaces, with programs
+/// and entries that are typical of BMv2. The embedded switch and BMv2's simple_switch_grpc take turns, with the same
+/// compiled program, entries and packets; every packet that the switch sends is compared with the expected packet
 ///
 /// The exit status is 1 unless the embedded switch, with --bypass-queues, is at least 5 times as fast as BMv2.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ForwardingArgs {
-    /// The programs, of tools/bench/programs
+    /// Programs to run, from tools/bench/programs
     #[arg(long, value_enum, value_delimiter = ',', default_value = "l2,router,acl")]
     program: Vec<Which>,
 

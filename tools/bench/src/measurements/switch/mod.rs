@@ -18,17 +18,18 @@ use tributary::WrongUse;
 const SWITCHES: [SwitchUnderTest; 4] =
     [SwitchUnderTest::Joined, SwitchUnderTest::Softswitch, SwitchUnderTest::Loop, SwitchUnderTest::Bmv2];
 
-/// Measures how many slices a second a switch aggregates: two children and a parent on three veth
-/// interfaces, each slice two packets in and one out. The embedded switch and BMv2's simple_switch_grpc take turns,
-/// with the same compiled program, tables and load; every sum is checked. A bare loop of recvmmsg, add and sendmmsg,
-/// with no protocol, takes turns with them: it shows the most that the machine can do with one frame at a time. The
-/// embedded switch takes part twice: like that, and with neighbouring frames joined, as labs run it
+/// Measures the slices a second that a switch aggregates. Two children and a parent are on three veth
+/// interfaces; each slice takes two packets in and one packet out. The embedded switch and BMv2's simple_switch_grpc
+/// take turns, with the same compiled program, tables and load; every sum is checked. A bare loop of recvmmsg, add
+/// and sendmmsg, without a protocol, takes turns with them: it shows the limit of the machine with one frame at a
+/// time. The embedded switch takes part twice: with one frame at a time, and with neighbouring frames joined, as in
+/// labs
 ///
-/// The exit status is 1 unless the embedded switch, as labs run it, is at least as fast as the loop, and 10 times as
-/// fast as BMv2.
+/// The exit status is 1 unless the embedded switch with joined frames is at least as fast as the loop, and at least
+/// 10 times as fast as BMv2.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SwitchArgs {
-    /// Longest packets of the links, in bytes, which slices fill: 256 values with 1500, 2,048 with 9000
+    /// MTUs of the links, in bytes, which determine the slice width: 256 values with 1500, 2,048 with 9000
     #[arg(long, value_name = "BYTES", value_delimiter = ',', default_value = "1500,9000",
           value_parser = super::common::mtu)]
     mtu: Vec<u16>,

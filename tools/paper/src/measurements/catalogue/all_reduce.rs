@@ -4,10 +4,10 @@ use super::*;
 
 /// The all-reduce, compared with all-reduces by hosts alone.
 pub(crate) const ALLREDUCE: Measurement = Measurement {
-    title: "An all-reduce beside others'",
-    said: "All-reduces of 8 MiB of f32 over `topologies/three-tier-8.toml`, with links of the given rate; `tools/bench/README.md` \
-           says how they are measured, and how fair that is. Contenders take turns; times are medians over three rounds, with \
-           the fastest and the slowest.",
+    title: "The all-reduce compared with gloo and Open MPI",
+    said: "All-reduces of 8 MiB of f32 over `topologies/three-tier-8.toml`, with links of the given rate. \
+           `tools/bench/README.md` describes the method and its fairness. Contenders take turns; times are medians \
+           over three rounds, with the fastest and the slowest round in brackets.",
     runs: &[
         MeasuredCommand {
             heading: "Links with an MTU of 1,500",
@@ -33,7 +33,7 @@ const SETTING: Table = Table {
     rows: "",
     shown: Shown::Columns(&[
         ("rounds", |row| row.text("rounds")),
-        ("all-reduces in each", |row| row.text("iterations")),
+        ("all-reduces a round", |row| row.text("iterations")),
         ("gloo", |row| row.text("versions.gloo")),
         ("Open MPI", |row| row.text("versions.openmpi")),
     ]),
@@ -57,10 +57,10 @@ const fn ratios(csv: &'static str) -> Table {
         csv: Some(csv),
         rows: "ratios.*",
         shown: Shown::Pivot {
-            corner: "our time to that of",
+            corner: "ratio of times",
             down: |row| match row.number("ours.loss") {
-                loss if loss > 0.0 => format!("ours without losses, with {}", per_cent(loss, 1)),
-                loss => contender(&row.text("other.contender"), loss),
+                loss if loss > 0.0 => format!("Tributary, {} loss / without losses", per_cent(loss, 1)),
+                loss => format!("Tributary / {}", contender(&row.text("other.contender"), loss)),
             },
             across: |row| rate(row.number("ours.rate")),
             cell: |row| ratio(row, "ratio"),
@@ -87,11 +87,12 @@ fn rate(rate: f64) -> String {
 /// The processor time of a host's agent.
 pub(crate) const AGENT: Measurement = Measurement {
     title: "An agent's processor time",
-    said: "Two workers and a server under one embedded switch, in network namespaces, over links without a limit; eight \
-           all-reduces of 64 MiB a turn. *Before* is what was once measured with 256 values, 0.8 s of user and 3.3 s of system \
-           time for a GiB; *wanted* is a half of it with 256 values and a fifth with 2,048.",
+    said: "Two workers and a server under one embedded switch, in network namespaces, over links without a rate \
+           limit. A turn has eight all-reduces of 64 MiB. *To stored* is the ratio to an earlier measurement with 256 \
+           values in a slice: 0.8 s of user and 3.3 s of system time per GiB. *Wanted* is the goal for this ratio: a \
+           half with 256 values, and a fifth with 2,048.",
     runs: &[MeasuredCommand {
-        heading: "Seconds of an agent's process for each GiB of the tensor",
+        heading: "Processor seconds of one agent for each GiB of the tensor",
         line: "tributary-bench agent --rounds 3 --json",
         tables: &[Table {
             csv: Some("agent"),
@@ -101,7 +102,7 @@ pub(crate) const AGENT: Measurement = Measurement {
                 ("user, s/GiB", |row| format!("{:.2}", row.number("user_seconds_per_gib.median"))),
                 ("system, s/GiB", |row| format!("{:.2}", row.number("system_seconds_per_gib.median"))),
                 ("together", |row| spread(row, "seconds_per_gib", 2, 1.0)),
-                ("of before", |row| format!("{:.2}", row.number("to_stored.together"))),
+                ("to stored", |row| format!("{:.2}", row.number("to_stored.together"))),
                 ("wanted", |row| row.text("wanted")),
                 ("frames/s", |row| format!("{:.0}", row.number("frames_per_second.median"))),
                 ("tensor, MB/s", |row| format!("{:.0}", row.number("tensor_bytes_per_second.median") / 1e6)),
@@ -124,10 +125,10 @@ macro_rules! switch_tables {
                     $($setting,)+
                     ("switch", |row| candidate(&row.text("switch"))),
                     ($items, |row| spread(row, "per_second", 0, 1.0)),
-                    ("its cores", |row| format!("{:.2}", row.number("switch_cores.median"))),
-                    ("the generator's", |row| format!("{:.2}", row.number("generator_cores.median"))),
-                    ("others'", |row| format!("{:.2}", row.number("other_cores.median"))),
-                    ("sent again", |row| row.text("resent")),
+                    ("cores of the switch", |row| format!("{:.2}", row.number("switch_cores.median"))),
+                    ("of the generator", |row| format!("{:.2}", row.number("generator_cores.median"))),
+                    ("of other processes", |row| format!("{:.2}", row.number("other_cores.median"))),
+                    ("retransmitted", |row| row.text("resent")),
                 ]),
             },
             Table {
@@ -135,8 +136,8 @@ macro_rules! switch_tables {
                 rows: "cases.*.comparisons.*",
                 shown: Shown::Columns(&[
                     $($setting,)+
-                    ("ours", |row| candidate(&row.text("switch"))),
-                    ("to", |row| candidate(&row.text("other"))),
+                    ("switch", |row| candidate(&row.text("switch"))),
+                    ("compared with", |row| candidate(&row.text("other"))),
                     ("ratio", |row| ratio(row, "ratio")),
                     ("at least", |row| row.text("limit")),
                     ("", |row| limited(row)),
@@ -148,11 +149,12 @@ macro_rules! switch_tables {
 
 /// The embedded switch, compared with a bare loop and with BMv2.
 pub(crate) const SWITCH: Measurement = Measurement {
-    title: "One switch beside a bare loop",
-    said: "Slices that a switch aggregates of two children's over veth pairs, three runs of three seconds each, in turns. The bare \
-           loop is `tools/bench/baselines/loop.c`: receive, add, send, and nothing else. The embedded switch takes part twice: with one \
-           frame at a time, as the loop and BMv2 need them, and as labs run it, with neighbouring frames joined to one for the kernel \
-           on their way in and out; the limits are for that. BMv2 is there where it is installed.",
+    title: "One switch compared with a bare loop",
+    said: "A switch aggregates the slices of two children over veth pairs: three runs of three seconds each, in \
+           turns. The bare loop, `tools/bench/baselines/loop.c`, only receives, adds and sends. The embedded switch \
+           takes part twice. *Embedded switch* handles one frame at a time, like the loop and BMv2. *Joined frames* \
+           is its mode in labs: the kernel passes neighbouring frames to and from the switch as one frame. The limits \
+           apply to this mode. BMv2 takes part if it is installed.",
     runs: &[MeasuredCommand {
         heading: "Slices a second",
         line: "tributary-bench switch --runs 3 --window 16,64,256 --json",
@@ -167,9 +169,11 @@ pub(crate) const SWITCH: Measurement = Measurement {
 
 /// The embedded switch, compared with BMv2, with programs other than this project's.
 pub(crate) const FORWARDING: Measurement = Measurement {
-    title: "Programs that forward, beside BMv2",
-    said: "Packets of 128 bytes that a switch forwards from two veth interfaces to a third, three runs of three seconds each, in turns, \
-           with the programs and entries that `tools/bench/README.md` describes. BMv2 is there where it is installed.",
+    title: "Forwarding programs compared with BMv2",
+    said: "A switch forwards packets of 128 bytes from two veth interfaces to a third: three runs of three seconds \
+           each, in turns. `tools/bench/README.md` describes the programs and their entries. *Past its queues* means \
+           that the switch sends by AF_XDP sockets, past the queues of its interfaces. BMv2 takes part if it is \
+           installed.",
     runs: &[MeasuredCommand {
         heading: "Packets a second",
         line: "tributary-bench forwarding --runs 3 --json",
@@ -201,8 +205,9 @@ fn candidate(name: &str) -> String {
 
 /// An all-reduce of many tensors, compared with one tensor.
 pub(crate) const OVERLAP: Measurement = Measurement {
-    title: "Many tensors beside one",
-    said: "64 MiB over `topologies/three-tier-8.toml`, links of 1 Gbit/s: as one tensor, and as 64 of which two are in flight.",
+    title: "Many tensors compared with one",
+    said: "64 MiB over `topologies/three-tier-8.toml`, with links of 1 Gbit/s: reduced as one tensor, and as 64 \
+           tensors of which two are in flight. The last two columns are for a tensor of 4 KiB.",
     runs: &[MeasuredCommand {
         heading: "The slowest rank's time",
         line: "tributary-bench overlap --json",
@@ -214,7 +219,7 @@ pub(crate) const OVERLAP: Measurement = Measurement {
                 ("64 tensors, s", |row| spread(row, "parts", 2, 1.0)),
                 ("ratio", |row| ratio(row, "ratio")),
                 ("4 KiB, ms", |row| milliseconds(row.number("small.seconds.median"))),
-                ("of which the client's own, ms", |row| {
+                ("of this in the client, ms", |row| {
                     milliseconds(row.number("small.client_overhead_seconds.median"))
                 }),
             ]),
@@ -225,9 +230,9 @@ pub(crate) const OVERLAP: Measurement = Measurement {
 
 /// Measures the cost of tags.
 pub(crate) const TAGS: Measurement = Measurement {
-    title: "What tags cost",
-    said: "Nanoseconds on one core for making the tag of a slice of 256 values, and for verifying a sum, by the number of \
-           members: medians of 21 rounds of 10 ms.",
+    title: "The cost of tags",
+    said: "The time on one core to make the tag of a slice of 256 values, and to verify a sum, by the number of \
+           members. Figures are medians of 21 rounds of 10 ms.",
     runs: &[MeasuredCommand {
         heading: "Nanoseconds a slice",
         line: "cargo bench --quiet --locked -p tributary-protocol --bench tags -- --json",
@@ -247,8 +252,9 @@ pub(crate) const TAGS: Measurement = Measurement {
 /// The protocol under losses, simulated.
 pub(crate) const LOSSES: Measurement = Measurement {
     title: "An all-reduce under losses, simulated",
-    said: "The protocol's own code on a virtual clock: 8 workers under three tiers of switches, 15 links of 50 Mbit/s with queues of \
-           64 packets, 8 MiB; `tools/sim/README.md` says more. Means of three seeds; the same command always gives the same numbers.",
+    said: "The protocol's own code runs on a virtual clock: 8 workers under three tiers of switches, 15 links of 50 \
+           Mbit/s with queues of 64 packets, a tensor of 8 MiB. `tools/sim/README.md` describes the simulator. \
+           Figures are means of three seeds; the same command always gives the same numbers.",
     runs: &[
         MeasuredCommand {
             heading: "By loss",
@@ -259,18 +265,18 @@ pub(crate) const LOSSES: Measurement = Measurement {
                 shown: Shown::Columns(&[
                     ("loss on every link", |row| per_cent(row.number("loss"), 1)),
                     ("time", |row| format!("{:.2} s", row.number("seconds"))),
-                    ("to lossless", |row| format!("{:.2}", row.number("to_lossless"))),
-                    ("to ideal", |row| format!("{:.2}", row.number("to_ideal"))),
+                    ("time / lossless", |row| format!("{:.2}", row.number("to_lossless"))),
+                    ("time / ideal", |row| format!("{:.2}", row.number("to_ideal"))),
                     ("into the server, MB", |row| format!("{:.1}", row.number("bytes_into_server") / 1e6)),
                     ("all links, MB", |row| format!("{:.0}", row.number("bytes_on_all_links") / 1e6)),
-                    ("sent again", |row| per_cent(row.number("retransmitted"), 1)),
-                    ("questions into silence", |row| format!("{:.0}", row.number("timeouts"))),
+                    ("retransmitted", |row| per_cent(row.number("retransmitted"), 1)),
+                    ("timeouts", |row| format!("{:.0}", row.number("timeouts"))),
                 ]),
             }],
             ..RUN
         },
         MeasuredCommand {
-            heading: "Time to lossless by window",
+            heading: "Time divided by the lossless time, by window",
             line: "tributary-bench simulate --loss 0,0.001,0.01,0.05 --window 32,64,128,256,512 --json",
             tables: &[Table {
                 csv: Some("windows"),

@@ -5,8 +5,9 @@ use super::*;
 /// The time that planning takes for clusters of growing size.
 pub(crate) const PLAN: Measurement = Measurement {
     title: "Planning as a cluster grows",
-    said: "Jobs on fat trees of four sizes, from the topology's text to the tables that `tributary plan` prints, and planned again \
-           when a switch of the tree has died. Processor time of one thread, the fastest of five rounds.",
+    said: "A job is planned on fat trees of four sizes, from the topology's text to the tables that `tributary plan` \
+           prints, and planned again after a switch of the tree has died. Times are the processor time of one thread, \
+           the fastest of five rounds.",
     runs: &[MeasuredCommand {
         heading: "Time by size",
         line: "tributary-bench plan --rounds 5 --json",
@@ -21,9 +22,9 @@ pub(crate) const PLAN: Measurement = Measurement {
                     ("read, ms", |row| milliseconds(row.number("read"))),
                     ("plan, ms", |row| milliseconds(row.number("plan"))),
                     ("print, ms", |row| milliseconds(row.number("print"))),
-                    ("in all, ms", |row| milliseconds(row.number("whole"))),
+                    ("total, ms", |row| milliseconds(row.number("whole"))),
                     ("growth", |row| growth(row.number("growth"))),
-                    ("again, ms", |row| milliseconds(row.number("replan"))),
+                    ("plan again, ms", |row| milliseconds(row.number("replan"))),
                     ("growth", |row| growth(row.number("replan_growth"))),
                 ]),
             },
@@ -31,7 +32,7 @@ pub(crate) const PLAN: Measurement = Measurement {
                 csv: None,
                 rows: "limits.*",
                 shown: Shown::Columns(&[
-                    ("limit that the project sets itself", |row| row.text("what")),
+                    ("requirement", |row| row.text("what")),
                     ("measured", |row| format!("{:.3}", row.number("measured"))),
                     ("at most", |row| row.text("most")),
                     ("", |row| verdict(row, "passed")),
@@ -49,8 +50,10 @@ fn growth(factor: f64) -> String {
 /// The fabric in clusters that are too large for one machine, simulated.
 pub(crate) const SCALE: Measurement = Measurement {
     title: "The fabric in large clusters, simulated",
-    said: "A fluid model of fat trees with the real planner's trees; `docs/scale.md` says what it takes for granted. The same \
-           command always gives the same numbers. Times in ms.",
+    said: "A fluid model of fat trees with the real planner's trees; `docs/scale.md` states its assumptions. The same \
+           command always gives the same numbers. Times are in ms. *Fabric 256* and *fabric 1024* are the fabric with \
+           these windows, *leaves* is aggregation by the workers' switches only, and *4 PS* is a parameter server on \
+           four hosts.",
     runs: &[
         MeasuredCommand {
             heading: "All studies",
@@ -66,25 +69,25 @@ pub(crate) const SCALE: Measurement = Measurement {
             ..RUN
         },
         MeasuredCommand {
-            heading: "Little computing",
+            heading: "Computing time of 20 ms",
             line: "tributary-bench scale --studies jobs --seeds 4 --compute 20 --json",
             tables: &[methods("compute-20")],
             ..RUN
         },
         MeasuredCommand {
-            heading: "Much computing",
+            heading: "Computing time of 500 ms",
             line: "tributary-bench scale --studies jobs --seeds 4 --compute 500 --json",
             tables: &[methods("compute-500")],
             ..RUN
         },
         MeasuredCommand {
-            heading: "Links between switches as fast as hosts'",
+            heading: "Links between switches as fast as links of hosts",
             line: "tributary-bench scale --studies jobs --seeds 4 --oversubscription 1 --json",
             tables: &[methods("oversubscription-1")],
             ..RUN
         },
         MeasuredCommand {
-            heading: "Hosts that handle a quarter of their links",
+            heading: "Hosts that handle a quarter of their link's rate",
             line: "tributary-bench scale --studies jobs --seeds 4 --host-rate 25gbit --json",
             tables: &[methods("host-rate-25")],
             ..RUN

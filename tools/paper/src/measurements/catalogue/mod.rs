@@ -20,7 +20,7 @@ const GATES: Table = Table {
     csv: None,
     rows: "gates.*",
     shown: Shown::Columns(&[
-        ("limit that the project sets itself", |row| row.text("name")),
+        ("requirement", |row| row.text("name")),
         ("measured", |row| format!("{:.3}", row.number("value"))),
         ("limit", |row| row.text("limit")),
         ("", |row| verdict(row, "passed")),
@@ -28,7 +28,7 @@ const GATES: Table = Table {
 };
 
 fn verdict(row: &Row, kept: &str) -> String {
-    if row.is(kept) { "kept" } else { "**missed**" }.to_owned()
+    if row.is(kept) { "met" } else { "**missed**" }.to_owned()
 }
 
 fn milliseconds(seconds: f64) -> String {

@@ -4,9 +4,9 @@ use super::*;
 
 /// Measures the countermeasures against slow processes.
 pub(crate) const DEGRADED: Measurement = Measurement {
-    title: "When processes become slow",
-    said: "Eight workers of a lab of `topologies/three-tier-8.toml` train 60 steps, and slow ones are four times slower; \
-           `docs/degraded.md` says how it is measured. Workers' accelerators are emulated.",
+    title: "Countermeasures against slow processes",
+    said: "Eight workers in a lab of `topologies/three-tier-8.toml` train for 60 steps. Slow workers are four times \
+           slower than the others. The workers' accelerators are emulated; `docs/degraded.md` describes the method.",
     runs: &[MeasuredCommand {
         heading: "A step's time",
         line: "tributary-bench degraded --json",
@@ -19,24 +19,24 @@ pub(crate) const DEGRADED: Measurement = Measurement {
                     ("θ", |row| row.text("theta")),
                     ("members", |row| row.text("members")),
                     ("a step", |row| format!("{:.3} s", row.number("step_s"))),
-                    ("beside undisturbed", |row| format!("{:.2}", row.number("of_undisturbed"))),
+                    ("relative to undisturbed", |row| format!("{:.2}", row.number("of_undisturbed"))),
                     ("predicted", |row| format!("{:.3} s", row.number("predicted_s"))),
-                    ("off by", |row| per_cent(row.number("prediction_error"), 0)),
+                    ("error", |row| per_cent(row.number("prediction_error"), 0)),
                     ("accuracy", |row| match row.number("accuracy") {
                         accuracy if accuracy.is_nan() => String::new(),
                         accuracy => per_cent(accuracy, 1),
                     }),
-                    ("steps until out", |row| row.text("steps_until_change")),
-                    ("until in again", |row| row.text("steps_until_return")),
+                    ("steps until left out", |row| row.text("steps_until_change")),
+                    ("until back in the job", |row| row.text("steps_until_return")),
                 ]),
             },
             Table {
                 csv: None,
                 rows: "checks.*",
                 shown: Shown::Columns(&[
-                    ("what must be so", |row| row.text("what")),
+                    ("requirement", |row| row.text("what")),
                     ("measured", |row| format!("{:.3}", row.number("measured"))),
-                    ("needed", |row| row.text("limit")),
+                    ("limit", |row| row.text("limit")),
                     ("", |row| verdict(row, "ok")),
                 ]),
             },
@@ -47,9 +47,9 @@ pub(crate) const DEGRADED: Measurement = Measurement {
 
 /// Gradients that are sent at time points.
 pub(crate) const TIME_POINTS: Measurement = Measurement {
-    title: "Gradients that leave at time points",
-    said: "Backward passes of a model whose gradients come in bursts, and steps of the examples, over links of 100 Mbit/s, by each \
-           way to send gradients, in turns; `docs/time-points.md` says what they are.",
+    title: "Gradients sent at time points",
+    said: "Backward passes of a model whose gradients come in bursts, and training steps of the examples, over links \
+           of 100 Mbit/s. The ways to send gradients take turns; `docs/time-points.md` describes them.",
     runs: &[
         MeasuredCommand {
             heading: "Bursts, two-workers",
@@ -91,14 +91,14 @@ const fn ways(csv: &'static str) -> Table {
         csv: Some(csv),
         rows: "ways.*",
         shown: Shown::Columns(&[
-            ("gradients leave", |row| match row.text("name").as_str() {
+            ("gradients are sent", |row| match row.text("name").as_str() {
                 "points" => "at time points".to_owned(),
                 "tensor" => "each tensor by itself".to_owned(),
                 "one" => "all together".to_owned(),
                 size => format!("in buckets of {size}"),
             }),
             ("time, ms", |row| spread(row, "seconds", 1, 1e3)),
-            ("to time points", |row| ratio(row, "to_points")),
+            ("relative to time points", |row| ratio(row, "to_points")),
         ]),
     }
 }
@@ -117,22 +117,21 @@ const SCHEDULED: Table = Table {
 const LIMITS: Table = Table {
     csv: None,
     rows: "limits.*",
-    shown: Shown::Columns(&[
-        ("limit that the project sets itself", |row| row.text("what")),
-        ("", |row| verdict(row, "holds")),
-    ]),
+    shown: Shown::Columns(&[("requirement", |row| row.text("what")), ("", |row| verdict(row, "holds"))]),
 };
 
 /// A PyTorch script over the fabric and over gloo.
 pub(crate) const PYTORCH: Measurement = Measurement {
     title: "PyTorch over the fabric and over gloo",
-    said: "`examples/cnn.py` by `DistributedDataParallel` on four workers of `topologies/two-leaves-4.toml`, links of 100 Mbit/s, \
-           three rounds in turns: the median of a round's steps. Then single collectives, medians of five turns of the slowest \
-           rank's time: a reduce-scatter in the fabric is an all-reduce of which each rank keeps its part; of an all-gather, which \
-           the product leaves to gloo, it says what a sum of everyone's part and zeros would take.",
+    said: "`examples/cnn.py` trains with `DistributedDataParallel` on four workers of `topologies/two-leaves-4.toml`, \
+           with links of 100 Mbit/s. The fabric and gloo take turns for three rounds; each time is the median of a \
+           round's steps. The other tables show single collectives: medians of five turns of the slowest rank's time. \
+           In the fabric, a reduce-scatter is an all-reduce of which each rank keeps its part. The product leaves an \
+           all-gather to gloo; the time in the fabric is that of a sum to which each rank contributes its part, and \
+           zeros for all other parts.",
     runs: &[
         MeasuredCommand {
-            heading: "A step's time, and what is learnt",
+            heading: "Step time and accuracy",
             line: "python examples/compare.py cnn.py --rounds 3 --out FOLDER",
             report: Some("compare.json"),
             pictures: &[("compare.svg", "curves")],
@@ -143,10 +142,10 @@ pub(crate) const PYTORCH: Measurement = Measurement {
                     ("parameters", |row| row.text("parameters")),
                     ("fabric, ms", |row| list(row, "milliseconds.tributary", ", ", whole)),
                     ("gloo, ms", |row| list(row, "milliseconds.gloo", ", ", whole)),
-                    ("of gloo's time", |row| format!("{:.2}", row.number("ratio"))),
+                    ("fabric / gloo", |row| format!("{:.2}", row.number("ratio"))),
                     ("accuracy over the fabric", |row| per_cent(row.number("accuracies.tributary"), 1)),
                     ("over gloo", |row| per_cent(row.number("accuracies.gloo"), 1)),
-                    ("loss curves apart at most", |row| format!("{:.0e}", row.number("apart"))),
+                    ("greatest difference of the loss curves", |row| format!("{:.0e}", row.number("apart"))),
                 ]),
             }],
         },
@@ -191,10 +190,11 @@ fn whole(figure: f64) -> String {
 /// Codecs on the gradients of one training.
 pub(crate) const CODECS_ALONE: Measurement = Measurement {
     title: "Codecs, without a network",
-    said: "The demo's network (100,234 parameters), 8 workers, 60 rounds, 3 seeds, every gradient encoded and decoded. *Error* is \
-           the mean squared one relative to the gradient's mean square, *of the sum* that of all workers' gradients aggregated. \
-           *Encodes* and *decodes* are GB of f32 a second on all cores; *pays below* is the speed of a link at which sending f32 takes \
-           as long.",
+    said: "The demo's network (100,234 parameters), 8 workers, 60 rounds, 3 seeds, with every gradient encoded and \
+           decoded. *Error* is the mean squared error relative to the gradient's mean square; *error of the sum* \
+           is the same for the sum of all workers' gradients. *Encodes* and *decodes* are GB of f32 a second on \
+           all cores. On links slower than *pays below*, sending f32 takes longer than encoding, sending the code and \
+           decoding.",
     runs: &[MeasuredCommand {
         heading: "By codec",
         line: "tributary ps compare codecs --plot FOLDER/codecs.svg --json",
@@ -206,9 +206,9 @@ pub(crate) const CODECS_ALONE: Measurement = Measurement {
                 shown: Shown::Columns(&[
                     ("codec", |row| row.text("codec")),
                     ("bytes", |row| row.text("bytes")),
-                    ("times fewer", |row| format!("{:.1}", row.number("ratio"))),
+                    ("reduction", |row| format!("{:.1}", row.number("ratio"))),
                     ("error", |row| format!("{:.4}", row.number("nmse"))),
-                    ("of the sum", |row| format!("{:.4}", row.number("nmse_of_sum"))),
+                    ("error of the sum", |row| format!("{:.4}", row.number("nmse_of_sum"))),
                     ("accuracy", |row| per_cent(row.number("accuracy"), 2)),
                     ("encodes", |row| format!("{:.1}", row.number("encode_gb_per_s"))),
                     ("decodes", |row| format!("{:.1}", row.number("decode_gb_per_s"))),
@@ -227,9 +227,10 @@ pub(crate) const CODECS_ALONE: Measurement = Measurement {
 /// Policies at one learning rate for all of them.
 pub(crate) const POLICIES_ONE_RATE: Measurement = Measurement {
     title: "Synchronisation at one rate that is too high",
-    said: "Eight workers with step times of 1, 1, 1.1, 1.2, 1.5, 2, 3 and 4 units train the demo's network over TCP for 12 s, at a \
-           learning rate of 0.25 for all, which is chosen to show what staleness does; `docs/results/policies-digits` has everyone's \
-           best rate. Who comes first is different in each run.",
+    said: "Eight workers with step times of 1, 1, 1.1, 1.2, 1.5, 2, 3 and 4 units train the demo's network over TCP \
+           for 12 s. The learning rate is 0.25 for all policies, which is chosen to show the effect of staleness; \
+           `docs/results/policies-digits` has the best rate of each policy. The order in which gradients arrive \
+           differs between runs.",
     runs: &[MeasuredCommand {
         heading: "By policy",
         line: "tributary ps compare policies --json",
@@ -240,7 +241,7 @@ pub(crate) const POLICIES_ONE_RATE: Measurement = Measurement {
                 shown: Shown::Columns(&[
                     ("policy", |row| row.text("policy")),
                     ("accuracy", |row| per_cent(row.number("accuracy"), 1)),
-                    ("of each seed, %", |row| {
+                    ("accuracy of each seed, %", |row| {
                         list(row, "accuracies", " ", |share| format!("{:.1}", share * 100.0))
                     }),
                     ("staleness", |row| format!("{:.2}", row.number("staleness"))),

@@ -31,11 +31,11 @@ fn expiring(place: String, expires: u64, now: u64, limit: Duration) -> Option<Fi
     if left > limit.as_secs() {
         return None;
     }
-    let fix = "issue it anew (`tributary certs issue --replace …`), put it where the old one is, and let its daemon \
-               read it: `systemctl reload`, or SIGHUP";
+    let fix = "issue it again (`tributary certs issue --replace …`), replace the old file, and let its daemon read \
+               the new file: `systemctl reload`, or SIGHUP";
     Some(match left {
         0 => {
-            let what = "has ended: connections stand until they break, and are not made again";
+            let what = "has expired: open connections continue, but new connections fail";
             Finding::problem(Code::CertificateExpires, place, what, fix)
         }
         left => Finding::warning(Code::CertificateExpires, place, format!("ends in {}", time(left)), fix),
@@ -81,7 +81,7 @@ mod tests {
     fn one_that_has_ended_is_a_problem_and_plain_text_has_none() {
         let mut snapshot = healthy();
         snapshot.served_expires = Some(NOW - 1);
-        assert!(check(&snapshot, &LIMITS)[0].what.starts_with("has ended"));
+        assert!(check(&snapshot, &LIMITS)[0].what.starts_with("has expired"));
         (snapshot.own.certificate, snapshot.served_expires) = (None, None);
         for host in &mut snapshot.hosts {
             host.daemons[0].condition.as_mut().unwrap().certificate_expires_unix_seconds = None;

@@ -10,8 +10,9 @@ pub(super) fn check(snapshot: &Snapshot) -> Option<Finding> {
         Finding::problem(
             Code::JobsNotWritten,
             "controller".to_owned(),
-            format!("cannot write its jobs down: {problem}"),
-            "repair that; jobs run on as they are meanwhile, but what dies is not worked around, and none is created",
+            format!("cannot record its jobs: {problem}"),
+            "repair this; meanwhile, jobs continue unchanged, but the controller replaces nothing that dies, and \
+             creates no job",
         )
     })
 }

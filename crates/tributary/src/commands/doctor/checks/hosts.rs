@@ -37,8 +37,8 @@ fn turned_away(host: &v1::Host) -> Option<Finding> {
     let away = host.turned_away.as_ref();
     let v1::TurnedAway { reason, milliseconds_ago } =
         away.filter(|away| away.milliseconds_ago < TURNED_AWAY_MILLISECONDS)?;
-    let what = format!("its daemon was turned away {} ago: {reason}", seconds(*milliseconds_ago));
-    let fix = "correct what it says: the daemon's --host, --interface or certificate, or the host's address in the \
+    let what = format!("the controller refused its daemon {} ago: {reason}", seconds(*milliseconds_ago));
+    let fix = "correct the cause: the daemon's --host, --interface or certificate, or the host's address in the \
                topology file";
     Some(Finding::problem(Code::HostTurnedAway, place(host), what, fix))
 }
@@ -50,8 +50,8 @@ fn absent(snapshot: &Snapshot, host: &v1::Host) -> Option<Finding> {
         return None;
     }
     let fix = format!(
-        "start it (`systemctl start tributary-agent` on {}); if it runs, its log says why the controller does not hear of \
-         it: look at its --controller, and at the management network",
+        "start it (`systemctl start tributary-agent` on {}); if it runs, its log shows why it does not reach the \
+         controller: check its --controller and the management network",
         host.name
     );
     let is_of = |job: &&v1::Job| {
@@ -60,11 +60,14 @@ fn absent(snapshot: &Snapshot, host: &v1::Host) -> Option<Finding> {
     let is_missed = snapshot.jobs.iter().find(is_of);
     Some(match is_missed {
         Some(job) => {
-            let what = format!("it is a worker of job {}, and nothing is heard of its agent", job.name);
+            let what = format!(
+                "it is a worker of job {}, but the controller receives nothing from its agent",
+                job.name
+            );
             Finding::problem(Code::HostAbsent, place(host), what, fix)
         }
         None => {
-            let what = "it is a worker, and nothing is heard of its agent";
+            let what = "it is a worker, but the controller receives nothing from its agent";
             Finding::warning(Code::HostAbsent, place(host), what, fix)
         }
     })
@@ -83,7 +86,7 @@ fn down(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Finding> 
     (!interface.up).then(|| {
         let what = format!("{name}, which leads to its switch, is down or has no carrier");
         let fix = format!(
-            "`ip link set {name} up` there; where it is up, plug the cable in, and look at its other end"
+            "run `ip link set {name} up` there; if it is up, plug the cable in, and check its other end"
         );
         Finding::problem(Code::InterfaceDown, place(host), what, fix)
     })
@@ -100,10 +103,12 @@ fn mtu(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Finding> {
             Code::MtuTooSmall,
             place(host),
             format!(
-                "the MTU of {name} is {mtu_bytes} bytes, and gradients may need {needed}: such frames are lost"
+                "the MTU of {name} is {mtu_bytes} bytes, but gradients may need {needed} bytes: longer frames are \
+                 lost"
             ),
             format!(
-                "`ip link set {name} mtu {link}` there, and at the other end of its cable; then restart its daemons"
+                "run `ip link set {name} mtu {link}` there, and at the other end of its cable; then restart its \
+                 daemons"
             ),
         )
     })
@@ -115,10 +120,10 @@ fn offloads(host: &v1::Host, interface: &v1::InterfaceCondition) -> Option<Findi
         return None;
     }
     let what = format!(
-        "offloads are on at {name}, which is virtual ({driver}): {IN_THE_WAY}. A switch on the same machine gets frames that are \
-         longer than the MTU, and other traffic through the fabric stalls"
+        "offloads are on at the virtual interface {name} ({driver}): {IN_THE_WAY}. A switch on the same machine \
+         receives frames that are longer than the MTU, so other traffic through the fabric stalls"
     );
-    let fix = format!("`ethtool -K {name} {IN_THE_WAY} off` there");
+    let fix = format!("run `ethtool -K {name} {IN_THE_WAY} off` there");
     Some(Finding::warning(Code::OffloadInTheWay, place(host), what, fix))
 }
 
@@ -163,7 +168,7 @@ mod tests {
             })
         };
         assert_eq!(codes(&away(3000)), [Code::HostTurnedAway]);
-        assert_eq!(away(3000)[0].what, "its daemon was turned away 3 s ago: its MAC");
+        assert_eq!(away(3000)[0].what, "the controller refused its daemon 3 s ago: its MAC");
         assert_eq!(codes(&away(TURNED_AWAY_MILLISECONDS)), [Code::HostAbsent]);
     }
 
@@ -205,7 +210,7 @@ mod tests {
         };
         let virtual_one = with("veth", &["tso", "gso", "tx"]);
         assert_eq!(codes(&virtual_one), [Code::OffloadInTheWay]);
-        assert_eq!(virtual_one[0].fix, "`ethtool -K eth0 tso off` there");
+        assert_eq!(virtual_one[0].fix, "run `ethtool -K eth0 tso off` there");
         assert_eq!(with("mlx5_core", &["tso", "tx", "lro"]), []);
         assert_eq!(with("veth", &["gso", "tx"]), []);
     }

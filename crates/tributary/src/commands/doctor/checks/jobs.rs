@@ -36,8 +36,8 @@ fn waits(snapshot: &Snapshot, job: &v1::Job) -> Vec<Finding> {
     if job.state() == v1::JobState::Queued {
         let means = job.waiting_for.first().map_or("slots", String::as_str);
         let what = format!("has waited for {time} for {means}");
-        let fix = "bring back what is dead; where slots are missing, end a job that has some there (`tributary jobs \
-                   list`), let its creator have more (slots-per-creator), or create it anew with a smaller --window; it \
+        let fix = "repair what is dead; if slots are missing, end a job that has slots there (`tributary jobs list`), \
+                   raise the creator's limit (slots-per-creator), or create the job again with a smaller --window; it \
                    starts by itself when it has what it needs";
         return vec![Finding::warning(Code::JobWaits, place(job), what, fix)];
     }
@@ -57,15 +57,15 @@ fn waits(snapshot: &Snapshot, job: &v1::Job) -> Vec<Finding> {
         let is_there = listed.is_some_and(|listed| listed.daemons.iter().any(attends));
         let (whom, fix) = match (member.role(), is_there) {
             (v1::MemberRole::Server, false) => {
-                ("its server, whose daemon is not there", format!("start `tributary server` on {host}"))
+                ("its server, whose daemon is not connected", format!("start `tributary server` on {host}"))
             }
             (v1::MemberRole::Server, true) => (
-                "its server, whose daemon is there and has not joined",
-                format!("look at the log of the daemon on {host}: it was asked to serve"),
+                "its server, whose daemon is connected but has not joined",
+                format!("check the log of the daemon on {host}: the controller has assigned the job to it"),
             ),
-            (_, false) => ("a worker whose agent is not there", format!("start the agent on {host}")),
+            (_, false) => ("a worker whose agent is not connected", format!("start the agent on {host}")),
             (_, true) => (
-                "a worker whose training process has not come",
+                "a worker whose training process has not joined",
                 format!("start the training process on {host}, or end the job"),
             ),
         };
@@ -79,8 +79,8 @@ fn waits(snapshot: &Snapshot, job: &v1::Job) -> Vec<Finding> {
 fn setback(job: &v1::Job) -> Option<Finding> {
     let v1::Job { setback, .. } = job;
     (!setback.is_empty()).then(|| {
-        let what = format!("cannot change over to the structure that it needs: {setback}");
-        let fix = "repair what this names; the controller tries again by itself";
+        let what = format!("cannot change to the structure that it needs: {setback}");
+        let fix = "repair the named cause; the controller tries again by itself";
         Finding::problem(Code::JobSetback, place(job), what, fix)
     })
 }
@@ -107,20 +107,17 @@ fn stalled(snapshot: &Snapshot, job: &v1::Job, limits: &Limits) -> Option<Findin
     let (whom, fix) = match late.len() {
         1 => (
             format!("the process on {} has not begun the same all-reduce", names(&late)),
-            format!("look at the training process on {}: is it stopped, slow, or at its end?", names(&late)),
+            format!("check if the training process on {} is stopped, slow, or at its end", names(&late)),
         ),
         2.. => (
             format!("the processes on {} have not begun the same all-reduce", names(&late)),
-            format!(
-                "look at the training processes on {}: are they stopped, slow, or at their end?",
-                names(&late)
-            ),
+            format!("check if the training processes on {} are stopped, slow, or at their end", names(&late)),
         ),
         0 => (
-            "every process has, and no result comes".to_owned(),
+            "every process has begun it, but no result arrives".to_owned(),
             format!(
-                "look at the other findings, at `tributary counters --job {}`, and at the server's log; if there is nothing, \
-                 a link of a plain switch may let short packets through only: compare the MTU at both of its ends",
+                "check the other findings, `tributary counters --job {}` and the server's log; if these show nothing, \
+                 a link of a plain switch may lose long packets: compare the MTU at both of its ends",
                 job.name
             ),
         ),
@@ -129,12 +126,12 @@ fn stalled(snapshot: &Snapshot, job: &v1::Job, limits: &Limits) -> Option<Findin
         .switches
         .iter()
         .filter(|switch| switch.state() != v1::SwitchState::Up && is_on_tree(job, switch))
-        .map(|switch| format!("switch {} is away", switch.name))
+        .map(|switch| format!("switch {} is unreachable", switch.name))
         .collect();
     let away = if away.is_empty() { String::new() } else { format!("; {}", away.join(", ")) };
-    let wait = if waiting.len() == 1 { "waits" } else { "wait" };
+    let have = if waiting.len() == 1 { "has" } else { "have" };
     let what =
-        format!("{} {wait} for a result for {} already: {whom}{away}", names(&waiting), seconds(longest));
+        format!("{} {have} waited for a result for {}: {whom}{away}", names(&waiting), seconds(longest));
     Some(Finding::problem(Code::JobStalled, place(job), what, fix))
 }
 
@@ -159,10 +156,10 @@ fn fallback(job: &v1::Job) -> Option<Finding> {
     }
     let plan = job.plan.as_ref();
     let aggregates = plan.is_some_and(|plan| plan.switches.iter().any(|switch| switch.aggregates));
-    let how = if aggregates { "with less aggregation than there could be" } else { "without aggregation" };
+    let how = if aggregates { "with less aggregation than possible" } else { "without aggregation" };
     let what = format!("runs {how}: {}", reasons.join("; "));
-    let fix = "end a job that holds slots there (`tributary jobs list`), or create this one anew with a smaller --window \
-               or fewer workers under one switch";
+    let fix = "end a job that holds slots there (`tributary jobs list`), or create this job again with a smaller \
+               --window or fewer workers under one switch";
     Some(Finding::warning(Code::JobFallback, place(job), what, fix))
 }
 
@@ -192,7 +189,7 @@ mod tests {
     #[test]
     fn a_job_waits_for_a_process_or_for_an_agent() {
         assert_eq!(found(|snapshot| waiting(snapshot, 30_000)), []);
-        let process = "has waited for 31 s for a worker whose training process has not come";
+        let process = "has waited for 31 s for a worker whose training process has not joined";
         let at = "job digits at w1";
         assert_eq!(found(|snapshot| waiting(snapshot, 31_000)), one(Code::JobWaits, at, process));
         let agent = found(|snapshot| {
@@ -201,13 +198,16 @@ mod tests {
         });
         assert_eq!(
             agent,
-            one(Code::JobWaits, at, "has waited for 31 s for a worker whose agent is not there")
+            one(Code::JobWaits, at, "has waited for 31 s for a worker whose agent is not connected")
         );
         let server = found(|snapshot| {
             waiting(snapshot, 31_000);
             snapshot.jobs[0].members[1].role = v1::MemberRole::Server.into();
         });
-        assert!(server[0].2.contains("its server, whose daemon is there and has not joined"), "{server:?}");
+        assert!(
+            server[0].2.contains("its server, whose daemon is connected but has not joined"),
+            "{server:?}"
+        );
         let way = found(|snapshot| {
             waiting(snapshot, 31_000);
             snapshot.jobs[0].members[1].joined = true;
@@ -240,19 +240,21 @@ mod tests {
             })
         };
         assert_eq!(stall([30_000, 0], 1), []);
-        let late =
-            "w0 waits for a result for 31 s already: the process on w1 has not begun the same all-reduce";
+        let late = "w0 has waited for a result for 31 s: the process on w1 has not begun the same all-reduce";
         assert_eq!(stall([31_000, 0], 1), one(Code::JobStalled, "job digits", late));
         assert_eq!(stall([31_000, 0], 11), [], "its steps take as long");
         let all = stall([31_000, 31_000], 1);
-        assert!(all[0].2.contains("w0, w1 wait for") && all[0].2.contains("no result comes"), "{all:?}");
+        assert!(
+            all[0].2.contains("w0, w1 have waited for") && all[0].2.contains("no result arrives"),
+            "{all:?}"
+        );
         let away = found(|snapshot| {
             snapshot.switches[0].state = v1::SwitchState::Away.into();
             for member in &mut snapshot.jobs[0].members {
                 member.progress.as_mut().unwrap().stalled_milliseconds = 31_000;
             }
         });
-        assert!(away[0].2.ends_with("; switch leaf is away"), "{away:?}");
+        assert!(away[0].2.ends_with("; switch leaf is unreachable"), "{away:?}");
     }
 
     #[test]

@@ -27,23 +27,23 @@ fn finding(snapshot: &Snapshot, job: &v1::Job, rank: usize, host: &str) -> Findi
     let agent_is_there = listed.is_some_and(|listed| listed.daemons.iter().any(|daemon| daemon.works));
     let (why, fix) = match agent_is_there {
         true => (
-            "its training process has left or died, or takes its time to come back",
-            format!("look at the training process on {host}, and start it again"),
+            "its training process has left or died, or has not come back yet",
+            format!("check the training process on {host}, and start it again"),
         ),
         false => (
-            "nothing is heard of its agent",
+            "the controller receives nothing from its agent",
             format!(
                 "start the agent on {host}, or repair its management network; then start the training process"
             ),
         ),
     };
     let what = format!(
-        "goes on without rank {rank}: {why}; generation {} was made because of this: {}",
+        "continues without rank {rank}: {why}; reason for generation {}: {}",
         job.generation, job.last_change
     );
     let fix = format!(
-        "{fix}: it comes in again where the job's processes cope with that; else the others go on alone, or end the job and \
-         create it anew"
+        "{fix}: an elastic job includes it again; otherwise the others continue alone, or end the job and create it \
+         again"
     );
     Finding::problem(Code::JobWithoutWorker, format!("job {} at {host}", job.name), what, fix)
 }
@@ -68,12 +68,12 @@ mod tests {
         let mut snapshot = without_w1();
         let found = check(&snapshot);
         assert_eq!((found.len(), found[0].place.as_str()), (1, "job digits at w1"));
-        let what = "goes on without rank 1: its training process has left or died, or takes its time to come back; \
-                    generation 2 was made because of this: w1 is gone";
+        let what = "continues without rank 1: its training process has left or died, or has not come back yet; reason \
+                    for generation 2: w1 is gone";
         assert_eq!(found[0].what, what);
         snapshot.hosts[1].daemons.clear();
         let found = check(&snapshot);
-        assert!(found[0].what.contains("nothing is heard of its agent"), "{found:?}");
+        assert!(found[0].what.contains("the controller receives nothing from its agent"), "{found:?}");
         assert!(found[0].fix.contains("start the agent on w1"), "{found:?}");
     }
 

@@ -34,17 +34,17 @@ fn clock(place: String, ahead: i64) -> Option<Finding> {
     }
     let side = if ahead > 0 { "ahead of" } else { "behind" };
     let what = format!("its clock is {:.1} s {side} the controller's", ahead.unsigned_abs() as f64 / 1000.0);
-    let fix = "let both machines keep their clocks by NTP (`timedatectl set-ntp true`)";
+    let fix = "synchronise the clocks of both machines by NTP (`timedatectl set-ntp true`)";
     Some(Finding::warning(Code::ClockDiffers, place, what, fix))
 }
 
 fn version(snapshot: &Snapshot, place: String, own: &str) -> Option<Finding> {
     let controller = &snapshot.controller.version;
     (own != controller).then(|| {
-        let own = if own.is_empty() { "none that it says" } else { own };
+        let own = if own.is_empty() { "unknown" } else { own };
         let what = format!("its version is {own}, and the controller's {controller}");
-        let fix = "install the same version on all machines, the controller's first: a restart of it, or of an agent, ends \
-                   no job";
+        let fix = "install the same version on all machines, the controller's first: a restart of the controller or \
+                   of an agent ends no job";
         Finding::warning(Code::VersionDiffers, place, what, fix)
     })
 }

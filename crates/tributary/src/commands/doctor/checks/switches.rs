@@ -34,7 +34,7 @@ fn state(switch: &v1::Switch) -> Option<Finding> {
         v1::SwitchState::Connecting | v1::SwitchState::Unspecified => Some(Finding::problem(
             Code::SwitchAway,
             place(name),
-            format!("has not answered at {address} in the {time} since the controller began to ask"),
+            format!("has not answered at {address} for {time}, since the controller's first attempt"),
             format!(
                 "start its P4Runtime server at {address}, or correct the address that the controller has"
             ),
@@ -43,24 +43,24 @@ fn state(switch: &v1::Switch) -> Option<Finding> {
             v1::AwayCause::OtherController => Finding::problem(
                 Code::SwitchForeign,
                 place(name),
-                format!("has obeyed another controller for {time}: {reason}"),
-                "stop one of the two controllers, or give them different switches; this one takes it over as soon as \
-                 the other has gone",
+                format!("has had another primary controller for {time}: {reason}"),
+                "stop one of the two controllers, or give them different switches; this controller takes the switch \
+                 over as soon as the other controller disconnects",
             ),
             v1::AwayCause::Refuses => Finding::problem(
                 Code::SwitchRefuses,
                 place(name),
-                format!("has refused to be set up for {time}: {reason}"),
-                "make it run a target that can load our program (docs/bmv2.md), or say programmable = false in the \
-                 topology",
+                format!("has refused its program or its tables for {time}: {reason}"),
+                "run a target on it that can load Tributary's program (docs/bmv2.md), or set programmable = false for \
+                 it in the topology",
             ),
             v1::AwayCause::NoAnswer | v1::AwayCause::Unspecified => Finding::problem(
                 Code::SwitchAway,
                 place(name),
-                format!("has been away for {time}: {reason}"),
+                format!("has been unreachable for {time}: {reason}"),
                 format!(
-                    "start it, or correct its address ({address}) or its device id; it gets its tables by itself, and \
-                     jobs go around it meanwhile where they can"
+                    "start it, or correct its address ({address}) or its device id; the controller then writes its \
+                     tables, and until then jobs use other paths where possible"
                 ),
             ),
         }),
@@ -73,8 +73,8 @@ fn refusal(switch: &v1::Switch) -> Option<Finding> {
         Finding::problem(
             Code::SwitchRefuses,
             place(name),
-            format!("is up, and does not take what it should hold: {refusal}"),
-            "end jobs that it has no room for, or give it larger tables; the controller tries again every second",
+            format!("is connected, but refuses table entries: {refusal}"),
+            "end jobs for which it has no room, or give it larger tables; the controller tries again every second",
         )
     })
 }
@@ -83,14 +83,18 @@ fn reset(switch: &v1::Switch) -> Option<Finding> {
     let reset = switch.last_reset.filter(|reset| reset.milliseconds_ago < NEWS_MILLISECONDS)?;
     let (time, count) = (seconds(reset.milliseconds_ago), reset.count);
     let how = match reset.other_program {
-        true => "was given another program by somebody",
+        true => "was set up with another program by another client",
         false => "lost its program and its tables: it was rebooted",
     };
     let fix = match reset.other_program {
         true => {
-            "find out who else sets up this switch, and stop that; it has its own program and tables again"
+            "find the other client that sets up this switch, and stop it; the controller has installed program and \
+             tables again"
         }
-        false => "it has both again: look at its log and its power if nobody meant to restart it",
+        false => {
+            "the controller has installed both again; if the restart was not planned, check the switch's log and \
+                  its power"
+        }
     };
     let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
     let what = format!("{how}, {time} ago ({times} since the controller started)");
@@ -108,8 +112,8 @@ fn tables(snapshot: &Snapshot, compared: &v1::TableComparison) -> Option<Finding
             Code::SwitchProgram,
             place(name),
             "runs another program than the controller has installed",
-            "find out who else sets up this switch, and stop that; then restart the switch: it gets program and tables \
-             anew, and jobs survive it",
+            "find the other client that sets up this switch, and stop it; then restart the switch: the controller \
+             installs program and tables again, and jobs continue",
         ));
     }
     if *difference_count == 0 {
@@ -117,9 +121,10 @@ fn tables(snapshot: &Snapshot, compared: &v1::TableComparison) -> Option<Finding
     }
     let more = usize::try_from(*difference_count).unwrap_or(usize::MAX).saturating_sub(differences.len());
     let more = if more == 0 { String::new() } else { format!("; and {more} more") };
-    let what = format!("does not hold what it should; to be made right: {}{more}", differences.join("; "));
-    let fix = "find out who else writes to this switch, and stop that; then restart the controller, which writes the \
-               difference, and jobs survive it";
+    let what =
+        format!("has other table contents than it should; needed changes: {}{more}", differences.join("; "));
+    let fix = "find the other client that writes to this switch, and stop it; then restart the controller, which \
+               writes the difference, and jobs continue";
     Some(Finding::problem(Code::TablesDiffer, place(name), what, fix))
 }
 
@@ -130,23 +135,25 @@ fn cable(fault: &v1::CableFault) -> Finding {
         v1::CableFaultKind::Miswired => Finding::problem(
             Code::CableMiswired,
             description,
-            "a cable does not lead where the topology says",
-            "plug it where the topology says, or correct the topology file; of an embedded switch, look at the order \
-             of its --port options, too",
+            "a cable leads to another port than in the topology",
+            "plug it in as in the topology, or correct the topology file; for an embedded switch, also check the \
+             order of its --port options",
         ),
         v1::CableFaultKind::ShortOfMtu => Finding::problem(
             Code::CableShortOfMtu,
             description,
-            "long probes get lost, and short ones do not: jobs whose slices are as long go round it, or cannot go on",
-            "give the interfaces at both of its ends the topology's MTU (`ip link set INTERFACE mtu …`), and start an embedded \
-             switch or an agent there again that was started with less; or give that link its real mtu in the topology, and restart the controller",
+            "long probes get lost, but short probes do not: jobs with slices of that length use another path, or \
+             cannot continue",
+            "give the interfaces at both of its ends the topology's MTU (`ip link set INTERFACE mtu …`), and restart \
+             an embedded switch or an agent there that was started with a smaller MTU; or give the link its real mtu \
+             in the topology, and restart the controller",
         ),
         v1::CableFaultKind::Dead | v1::CableFaultKind::Unspecified => Finding::problem(
             Code::CableDead,
             description,
-            "probes do not come through any more",
-            "look at the cable and at the interfaces at both of its ends (`ip link`): are they up? Where one was deleted and made \
-             anew, start the embedded switch or the agent there again",
+            "probes no longer arrive",
+            "check the cable and the interfaces at both of its ends (`ip link`), which must be up; if an interface \
+             was deleted and created again, restart the embedded switch or the agent there",
         ),
     }
 }
@@ -176,12 +183,15 @@ mod tests {
     fn a_switch_is_away_or_foreign_or_refuses() {
         let one = |code, what: &str| vec![(code, what.to_owned())];
         let cases = [
-            (v1::AwayCause::NoAnswer, one(Code::SwitchAway, "has been away for 12 s: so it is")),
+            (v1::AwayCause::NoAnswer, one(Code::SwitchAway, "has been unreachable for 12 s: so it is")),
             (
                 v1::AwayCause::OtherController,
-                one(Code::SwitchForeign, "has obeyed another controller for 12 s: so it is"),
+                one(Code::SwitchForeign, "has had another primary controller for 12 s: so it is"),
             ),
-            (v1::AwayCause::Refuses, one(Code::SwitchRefuses, "has refused to be set up for 12 s: so it is")),
+            (
+                v1::AwayCause::Refuses,
+                one(Code::SwitchRefuses, "has refused its program or its tables for 12 s: so it is"),
+            ),
         ];
         for (cause, expected) in cases {
             assert_eq!(found(away(cause)), expected);
@@ -211,7 +221,8 @@ mod tests {
         snapshot.tables[0].difference_count = 3;
         snapshot.tables[0].differences = vec!["insert admission[job=7]".into()];
         let found = check(&snapshot);
-        let what = "does not hold what it should; to be made right: insert admission[job=7]; and 2 more";
+        let what =
+            "has other table contents than it should; needed changes: insert admission[job=7]; and 2 more";
         assert_eq!((found[0].code, found[0].what.as_str(), found.len()), (Code::TablesDiffer, what, 1));
         snapshot.tables[0].other_program = true;
         assert_eq!(check(&snapshot)[0].code, Code::SwitchProgram);

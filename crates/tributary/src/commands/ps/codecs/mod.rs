@@ -20,9 +20,9 @@ use super::gates;
 use measure::{Gradients, measure};
 use tributary_picture::PictureFile;
 
-/// Trains the demo's network once for each codec and seed, every worker's gradients encoded and decoded
-/// as on their way to a parameter server, and measures the codecs on the gradients of the f32 training. Exits with 1 if
-/// casq-4 does not keep what it promises.
+/// Trains the demo's network once for each codec and seed. Every worker's gradients are encoded and
+/// decoded, as on their way to a parameter server. The codecs are measured on the gradients of the f32 training.
+/// Exits with 1 if casq-4 misses one of its limits.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct CodecsArgs {
     /// Workers that share each mini-batch

@@ -60,7 +60,7 @@ fn tops(rows: &[Row]) -> impl Iterator<Item = (&Row, f64)> {
 
 fn title(report: &Report) -> Group {
     let values = report.codecs.first().map_or(0, |row| row.values);
-    let what = format!("Codecs: what they make of a worker's gradient of {values} values");
+    let what = format!("Codecs, applied to a worker's gradient of {values} values");
     let Setting { workers, rounds, seeds } = report.setting;
     let trainings = if seeds == 1 { "one training".to_owned() } else { format!("mean of {seeds} trainings") };
     let how = format!(
@@ -112,7 +112,7 @@ fn columns(rows: &[Row]) -> [Column; 5] {
         },
         Column {
             title: "Pays on links below",
-            explained: "beside sending f32 as it is",
+            explained: "compared with sending f32",
             most: most(pays_below),
             line: None,
             figures: pays_below,

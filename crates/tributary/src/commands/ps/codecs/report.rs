@@ -139,9 +139,10 @@ impl Report {
     fn explanation(&self) -> String {
         let values = self.codecs.first().map_or(0, |row| row.values);
         let mut text = format!(
-            "A worker's gradient of {values} values; the error is the mean squared one, relative to the \
-             values' mean square.\nA link slower than \"pays below\" takes longer for f32 than for the code, \
-             its encoding and its decoding."
+            "A worker's gradient of {values} values; the error is the mean squared error, relative to the values' \
+             mean square.\n\
+             On links slower than \"pays below\", sending f32 takes longer than encoding, sending the code and \
+             decoding."
         );
         for row in &self.codecs {
             if let Some(bytes) = row.fabric_bytes {

@@ -33,8 +33,8 @@ const LEARNING_RATE: &str = "0.25";
 const POLICIES: [Policy; 4] = [Policy::Bsp, Policy::Asp, Policy::Ssp, Policy::A2s];
 
 /// Trains the demo's network with each policy for the same time: 8 workers with step times of 1, 1,
-/// 1.1, 1.2, 1.5, 2, 3 and 4 units, real gradients over real TCP on loopback. Exits with 1 if adaptive synchronisation
-/// does not keep what it promises.
+/// 1.1, 1.2, 1.5, 2, 3 and 4 units, real gradients over real TCP on loopback. Exits with 1 if adaptive
+/// synchronisation misses one of its limits.
 #[derive(Debug, Clone, Args)]
 pub(super) struct PoliciesArgs {
     /// Time that the fastest worker takes for a gradient, in seconds

@@ -44,7 +44,7 @@ impl Reductions {
         let mut running = std::mem::take(&mut *self.running.lock());
         let all = async { while running.join_next().await.is_some() {} };
         if timeout(END_TIMEOUT, all).await.is_err() {
-            tracing::warn!("the controller has not ended all reductions: it will find this host gone");
+            tracing::warn!("the controller has not ended all reductions before this host leaves");
         }
     }
 }
