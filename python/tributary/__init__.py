@@ -1,13 +1,15 @@
 """In-network gradient aggregation for PyTorch and NumPy.
 
-A process joins a job through the agent of its host, and sums arrays or tensors over all members::
+A process joins a job through the agent of its host, and sums arrays or tensors over all members. On two hosts:
 
-    import numpy as np
-    import tributary
-
-    with tributary.join() as job:
-        gradient = np.ones(1 << 20, dtype=np.float32)
-        job.all_reduce(gradient)
+>>> import numpy as np
+>>> import tributary
+>>> job = tributary.join()
+>>> gradient = np.full(1 << 20, 0.5, dtype=np.float32)
+>>> job.all_reduce(gradient).contributors
+2
+>>> gradient[:3]
+array([1., 1., 1.], dtype=float32)
 
 `train` trains with a parameter server instead. `Codec` encodes gradients with the codecs of the parameter server.
 """

@@ -44,12 +44,21 @@ class Codec:
 
     The names are `none`, `f16`, `uniform-1` to `uniform-8`, `terngrad`, `one-bit`, `top-2` to `top-65535`, `quantile-2`
     to `quantile-256` (powers of two), `casq-4` and `casq-8`. The suffix `-ef` adds error feedback to any of them except
-    `none`, as in `casq-4-ef`. With `casq-4-shared` the workers agree on a codebook before each gradient::
+    `none`, as in `casq-4-ef`.
 
-        sketch = codec.propose(gradient)
-        job.all_reduce(sketch)
-        codec.agree(sketch)
-        code = codec.encode(gradient)
+    >>> gradient = np.linspace(-1, 1, 10_000, dtype=np.float32)
+    >>> code = Codec("uniform-8").encode(gradient)
+    >>> round(code.ratio), code.error(gradient) < 1e-4
+    (4, True)
+
+    With `casq-4-shared` the workers agree on a codebook before each gradient. `job.all_reduce(sketch)` sums their
+    sketches; here there is one worker:
+
+    >>> codec = Codec("casq-4-shared")
+    >>> sketch = codec.propose(gradient)
+    >>> codec.agree(sketch)
+    >>> round(codec.encode(gradient).ratio)
+    16
     """
 
     def __init__(self, name: str, *, seed: int = 0) -> None:
@@ -111,6 +120,9 @@ class Codec:
 
 def decode(code: bytes, count: int, out: npt.NDArray[Any] | None = None) -> Floats:
     """Decodes a code of `count` values.
+
+    >>> decode(Codec("none").encode(np.array([0.5, -2.0], dtype=np.float32)).data, 2)
+    array([ 0.5, -2. ], dtype=float32)
 
     Args:
         code: the bytes of the code.

@@ -162,6 +162,11 @@ class Job(SharesMemory):
     ) -> Reduced:
         """Sums values over all members, in place, and waits for the result.
 
+        >>> loss = np.array([0.5, 4.0])
+        >>> reduced = job.all_reduce(loss, name="loss and samples")
+        >>> loss, reduced.contributors
+        (array([1., 8.]), 2)
+
         Args:
             values: float32, float16, bfloat16 (tensors only), float64, int32 or int64; the same size and type on all
                 members.
@@ -203,6 +208,14 @@ class Job(SharesMemory):
 
         All members start the same all-reduces in the same order. Do not touch the values until the all-reduce has
         ended.
+
+        >>> bias, weights = job.empty(4), job.empty((8, 4))
+        >>> bias[:] = weights[:] = 0.25
+        >>> pending = [job.start(bias, name="bias"), job.start(weights, name="weights")]
+        >>> [reduction.result().contributors for reduction in pending]
+        [2, 2]
+        >>> bias
+        array([0.5, 0.5, 0.5, 0.5], dtype=float32)
 
         Args:
             values: as for `all_reduce`.
@@ -293,6 +306,8 @@ class Job(SharesMemory):
 
     def barrier(self, *, deadline: float | timedelta | None = None) -> None:
         """Waits until all members have called this.
+
+        >>> job.barrier(deadline=60)
 
         Raises:
             TributaryError: as for `all_reduce`.

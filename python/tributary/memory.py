@@ -149,6 +149,9 @@ class SharesMemory:
 
         A forked child shares the memory, too, and its writes change the array here. Give the child a copy.
 
+        >>> job.empty((2, 3), np.float64).shape
+        (2, 3)
+
         Raises:
             TypeError: the type cannot be reduced.
         """

@@ -64,7 +64,14 @@ class ThrownOut:
 
 
 class Scheduler:
-    """Decides on the profiles of one process, as the controller does on the profiles of all processes."""
+    """Decides on the profiles of one process, as the controller does on the profiles of all processes.
+
+    >>> from tributary.schedule import Profile, Scheduler
+    >>> profile = Profile(sizes=[4096, 4 << 20], ready=[0, 30_000_000], start_up=200_000)
+    >>> schedule = Scheduler().decide(profile)
+    >>> schedule.version, sorted(index for part in schedule.sets for index in part.indices)
+    (1, [0, 1])
+    """
 
     def __init__(self) -> None:
         self._native = _native.Scheduler()
