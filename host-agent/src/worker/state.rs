@@ -129,13 +129,14 @@ impl WorkerState {
         self.rank
     }
 
-    /// Starts an operation, or queues it behind a synchronising operation, unless it can be answered
-    /// immediately.
+    /// Handles a new request for an all-reduce.
     pub(super) fn reduce(&mut self, now: Time, request: ReduceRequest, reply: ReduceReply) {
         self.training_progress.begin(now);
         self.admit(now, request, reply);
     }
 
+    /// Starts an operation, or queues it behind a synchronising operation, unless it can be answered
+    /// immediately.
     fn admit(&mut self, now: Time, request: ReduceRequest, reply: ReduceReply) {
         let refusal = if let Some(detached) = &self.detached {
             AgentError::Detached(detached.clone())

@@ -96,13 +96,9 @@ impl TrainingProgress {
         self.operations += u64::from(end == AllReduceEnd::Result);
         self.step.is_interrupted |= end == AllReduceEnd::Interruption;
         match (part, end) {
-            (StepPart::OfStep { goes_on: true, .. }, AllReduceEnd::Result | AllReduceEnd::Interruption) => {}
-            (StepPart::OfStep { samples, .. }, AllReduceEnd::Result | AllReduceEnd::Interruption) => {
-                self.step_made(samples)
-            }
-            (StepPart::OfStep { .. }, AllReduceEnd::Failure) | (StepPart::Other, _) => {
-                self.step = CurrentStep::default()
-            }
+            (StepPart::Other, _) | (_, AllReduceEnd::Failure) => self.step = CurrentStep::default(),
+            (StepPart::OfStep { goes_on: true, .. }, _) => {}
+            (StepPart::OfStep { samples, .. }, _) => self.step_made(samples),
         }
     }
 
