@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, TryRecvError};
+use crossbeam_channel::{Receiver, TryRecvError};
 use mio::{Events, Poll};
 use tributary_protocol::Time;
 use tributary_wire::{FrameView, JobId};
@@ -12,22 +12,19 @@ use crate::AgentStats;
 use crate::error::AgentError;
 use crate::link::{self, FrameLink, Verdict};
 
-/// The most frames that the agent reads before it checks its commands and timers again.
+/// The most frames that the agent reads before it checks its calls and timers again.
 const FRAMES_PER_ROUND: usize = 64;
 /// The number of events that one wait returns. The only sources of events are the port and the
-/// commands' waker.
+/// handle's waker.
 const EVENTS_PER_WAIT: usize = 4;
 
 /// The state machine of a worker or a server, which the loop drives.
-pub(crate) trait Role: Send + 'static {
-    /// The commands that the role's handle can send.
-    type Command: Send;
-    /// The counters of the role.
-    type Stats: Send;
+pub(crate) trait StateMachine: Send + 'static {
+    /// The counters of the state machine.
+    type Stats;
 
-    /// Returns the job whose frames the role receives. The id is different in each generation.
+    /// Returns the job whose frames the agent receives. The id is different in each generation.
     fn job(&self) -> JobId;
-    fn handle_command(&mut self, now: Time, command: Self::Command);
     fn handle_frame(&mut self, now: Time, frame: &FrameView<'_>) -> Verdict;
     /// Sends all frames that are due.
     fn transmit(&mut self, now: Time, link: &mut FrameLink) -> Result<(), AgentError>;
@@ -38,83 +35,72 @@ pub(crate) trait Role: Send + 'static {
     fn stats(&self) -> Self::Stats;
 }
 
-/// A command from a handle to its agent's thread. Closing the channel stops the agent.
-pub(crate) enum Command<R: Role> {
-    /// End the agent, and report this reason to all waiting callers.
-    End(String),
-    /// Send the counters.
-    Stats(Sender<AgentStats<R::Stats>>),
-    /// A command of this role.
-    Role(R::Command),
-}
+/// A call of the handle, which the agent's thread runs. Closing the channel of calls stops the agent.
+pub(crate) type Call<S> = Box<dyn FnOnce(&mut Driver<S>) + Send>;
 
 /// Everything that an agent's thread owns.
-pub(crate) struct Driver<R: Role> {
-    role: R,
+pub(crate) struct Driver<S> {
+    pub(crate) state: S,
     link: FrameLink,
     /// The job whose frames the port passes; `None` if it passes the frames of all jobs.
     passing: Option<JobId>,
-    commands: Receiver<Command<R>>,
+    calls: Receiver<Call<S>>,
     poll: Poll,
     epoch: Instant,
+    /// The reason to end, as soon as a call has requested the end.
+    pub(crate) end: Option<String>,
 }
 
-impl<R: Role> Driver<R> {
-    pub(crate) fn new(role: R, link: FrameLink, commands: Receiver<Command<R>>, poll: Poll) -> Self {
-        Self { role, link, passing: None, commands, poll, epoch: Instant::now() }
+impl<S: StateMachine> Driver<S> {
+    pub(crate) fn new(state: S, link: FrameLink, calls: Receiver<Call<S>>, poll: Poll) -> Self {
+        Self { state, link, passing: None, calls, poll, epoch: Instant::now(), end: None }
     }
 
-    /// Runs until a command ends the agent, and returns the reason.
+    /// Runs until a call ends the agent, and returns the reason.
     ///
     /// # Errors
     /// Returns an error if the port or the poll does not work any more.
     pub(crate) fn run(&mut self) -> Result<String, AgentError> {
         let mut events = Events::with_capacity(EVENTS_PER_WAIT);
         loop {
-            if let Some(reason) = self.take_commands() {
+            if let Some(reason) = self.take_calls() {
                 return Ok(reason);
             }
             self.pass_only_ours()?;
             let any = self.take_frames()?;
             let now = self.now();
-            if self.role.next_timeout().is_some_and(|due| due <= now) {
-                self.role.handle_timeout(now);
+            if self.state.next_timeout().is_some_and(|due| due <= now) {
+                self.state.handle_timeout(now);
             }
-            self.role.transmit(now, &mut self.link)?;
+            self.state.transmit(now, &mut self.link)?;
             self.link.flush()?;
-            self.role.report(now);
+            self.state.report(now);
             if any {
                 // A frame was received, so more frames may follow soon. The loop therefore yields and does not sleep:
                 // other threads run, and may send something. The embedded switch does this, too.
                 thread::yield_now();
             } else {
-                // If a command has arrived since `take_commands`, its waker ends the wait immediately.
+                // If a call has arrived since `take_calls`, its waker ends the wait immediately.
                 self.wait(&mut events)?;
             }
         }
     }
 
-    fn now(&self) -> Time {
-        Time::ZERO + self.epoch.elapsed()
-    }
-
-    /// Carries out commands; returns the reason if a command ends the agent.
-    fn take_commands(&mut self) -> Option<String> {
-        loop {
-            match self.commands.try_recv() {
-                Ok(Command::End(reason)) => return Some(reason),
-                // The reply is dropped if the caller no longer waits for it.
-                Ok(Command::Stats(reply)) => drop(reply.send(self.stats())),
-                Ok(Command::Role(command)) => self.role.handle_command(self.now(), command),
-                Err(TryRecvError::Empty) => return None,
+    /// Runs the waiting calls. Returns the reason if a call has ended the agent, or if the handle stops it.
+    fn take_calls(&mut self) -> Option<String> {
+        while self.end.is_none() {
+            match self.calls.try_recv() {
+                Ok(call) => call(self),
+                Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return Some("it was stopped".into()),
             }
         }
+        self.end.take()
     }
 
     /// Makes the port drop frames for other agents on the same interface and for the host itself.
     fn pass_only_ours(&mut self) -> Result<(), AgentError> {
-        let job = self.role.job();
+        let job = self.state.job();
         if self.passing != Some(job) {
             self.link.pass_only(job)?;
             self.passing = Some(job);
@@ -127,15 +113,15 @@ impl<R: Role> Driver<R> {
         for taken in 0..FRAMES_PER_ROUND {
             let Some(frame) = self.link.receive()? else { return Ok(taken > 0) };
             let now = Time::ZERO + self.epoch.elapsed();
-            let verdict = link::parse(frame, |view| self.role.handle_frame(now, view));
+            let verdict = link::parse(frame, |view| self.state.handle_frame(now, view));
             self.link.count(verdict);
-            self.role.transmit(now, &mut self.link)?;
+            self.state.transmit(now, &mut self.link)?;
         }
         Ok(true)
     }
 
     fn wait(&mut self, events: &mut Events) -> Result<(), AgentError> {
-        let timeout: Option<Duration> = self.role.next_timeout().map(|due| due - self.now());
+        let timeout: Option<Duration> = self.state.next_timeout().map(|due| due - self.now());
         match self.poll.poll(events, timeout) {
             Err(error) if error.kind() != std::io::ErrorKind::Interrupted => {
                 Err(AgentError::System { step: "wait for frames", reason: error })
@@ -144,7 +130,14 @@ impl<R: Role> Driver<R> {
         }
     }
 
-    fn stats(&self) -> AgentStats<R::Stats> {
-        AgentStats { protocol: self.role.stats(), traffic: self.link.traffic() }
+    pub(crate) fn stats(&self) -> AgentStats<S::Stats> {
+        AgentStats { protocol: self.state.stats(), traffic: self.link.traffic() }
+    }
+}
+
+impl<S> Driver<S> {
+    /// Returns the present time of the agent's clock.
+    pub(crate) fn now(&self) -> Time {
+        Time::ZERO + self.epoch.elapsed()
     }
 }

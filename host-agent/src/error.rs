@@ -1,4 +1,5 @@
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -6,9 +7,9 @@ use tonic::{Code, Status};
 use tributary_link::LinkError;
 use tributary_protocol::{CollectiveError, StartError};
 use tributary_transport::ConnectError;
-use tributary_wire::{Rank, WireError};
+use tributary_wire::WireError;
 
-use crate::worker::{Detached, Wait};
+use crate::worker::{Detached, Members, Regroup, Wait};
 
 /// The reason why an agent cannot start, refuses a request, or has ended.
 #[derive(Debug, Error)]
@@ -111,10 +112,12 @@ pub enum AgentError {
         setback: String,
     },
     /// Nothing was reduced, because members have joined and this caller has not synchronised with them.
-    #[error("ranks {joined:?} have joined the job: all members have to synchronise before they reduce again")]
+    #[error("ranks {:?} have joined the job: all members have to synchronise before they reduce again", .regroup.joined)]
     Regroup {
-        /// The ranks of the members that have joined.
-        joined: Vec<Rank>,
+        /// The change for which all members must synchronise.
+        regroup: Regroup,
+        /// The members of the job at the time of the error.
+        members: Arc<Members>,
     },
     /// Nothing was reduced. The job continues without this worker as long as its process is much slower
     /// than the other processes.

@@ -1,139 +1,157 @@
-//! The caller's side of an agent: starting it, sending requests, stopping it.
+//! The caller's side of an agent: starting it, calling it, stopping it.
 
+use std::fmt;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Sender, bounded, unbounded};
 use mio::{Poll, Token, Waker};
 use tokio::sync::{SetOnce, oneshot};
 use tributary_link::{FramePort, MIN_FRAME_BYTES};
+use tributary_protocol::Time;
 use tributary_wire::SliceWidth;
 
-use crate::AgentStats;
-use crate::driver::{Command, Driver, Role};
+use crate::driver::{Call, Driver, StateMachine};
 use crate::error::AgentError;
 use crate::link::FrameLink;
 
-const COMMANDS: Token = Token(0);
+const CALLS: Token = Token(0);
 const FRAMES: Token = Token(1);
 
-/// A running agent. Dropping it stops the agent and waits for its thread.
-pub(crate) struct Handle<R: Role> {
+/// The handle of a running agent, whose thread owns the state `S` and a port. Threads share the handle
+/// by reference. Dropping it stops the agent and waits for its thread.
+pub struct Handle<S> {
     name: String,
+    /// The width of the job's slices.
+    pub(crate) width: SliceWidth,
     /// The channel to the agent's thread; `None` after the handle has begun to stop the agent.
-    commands: Option<Sender<Command<R>>>,
+    calls: Option<Sender<Call<S>>>,
     waker: Waker,
-    end: Arc<SetOnce<End>>,
+    end: Arc<SetOnce<ThreadEnd>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The outcome of an agent's thread.
+/// The reason why an agent's thread has ended.
 #[derive(Debug, Clone)]
-enum End {
+enum ThreadEnd {
     /// A caller requested the end, for this reason.
-    Asked(String),
+    Requested(String),
     /// The agent could not continue, for this reason.
     Failed(String),
 }
 
-impl<R: Role> Handle<R> {
-    /// Starts a thread that owns `port` and `role`. `what` names the thread and must not contain external
+impl<S> Handle<S> {
+    /// Starts a thread that owns `port` and `state`. `what` names the thread and must not contain external
     /// text. `job` may be any text and appears only in errors. `width` is the width of the job's slices; the port must
     /// carry frames for it.
-    pub(crate) fn start(
+    pub(crate) fn spawn(
         what: &str,
         (job, width): (&str, SliceWidth),
-        role: R,
+        state: S,
         port: Box<dyn FramePort>,
-    ) -> Result<Self, AgentError> {
+    ) -> Result<Self, AgentError>
+    where
+        S: StateMachine,
+    {
         let (needed, carried) = (width.mtu(), port.longest_frame().saturating_sub(MIN_FRAME_BYTES));
         if needed > carried {
             return Err(AgentError::Mtu { needed, carried });
         }
         let poll = Poll::new().map_err(AgentError::system("create a poll"))?;
-        let waker = Waker::new(poll.registry(), COMMANDS).map_err(AgentError::system("create a waker"))?;
+        let waker = Waker::new(poll.registry(), CALLS).map_err(AgentError::system("create a waker"))?;
         let mut link = FrameLink::new(port);
         link.port().register(poll.registry(), FRAMES).map_err(AgentError::system("register the port"))?;
         let (sender, receiver) = unbounded();
-        let driver = Driver::new(role, link, receiver, poll);
+        let driver = Driver::new(state, link, receiver, poll);
         let end = Arc::new(SetOnce::new());
         let note = EndNote(Arc::clone(&end));
         let thread = thread::Builder::new()
             .name(what.into())
-            .spawn(move || run(driver, &note))
+            .spawn(move || run(driver, note))
             .map_err(AgentError::system("start a thread"))?;
         let name = format!("the {what} of job \"{job}\"");
-        Ok(Self { name, commands: Some(sender), waker, end, thread: Some(thread) })
+        Ok(Self { name, width, calls: Some(sender), waker, end, thread: Some(thread) })
     }
 
-    /// Sends the agent a command that contains the sender of its reply, and waits for the reply.
-    pub(crate) async fn ask<T>(
-        &self,
-        command: impl FnOnce(oneshot::Sender<T>) -> R::Command,
-    ) -> Result<T, AgentError> {
-        let (reply, answer) = oneshot::channel();
-        self.submit(command(reply))?;
-        answer.await.map_err(|_| self.ended())
-    }
-
-    /// Sends the agent a command.
-    pub(crate) fn submit(&self, command: R::Command) -> Result<(), AgentError> {
-        self.send(Command::Role(command))
-    }
-
-    /// Requests the counters and waits for the reply.
-    pub(crate) fn stats(&self) -> Result<AgentStats<R::Stats>, AgentError> {
-        let (sender, receiver) = bounded(1);
-        self.send(Command::Stats(sender))?;
-        self.wait_for(&receiver)
-    }
-
-    /// Waits for the agent's reply.
-    pub(crate) fn wait_for<T>(&self, reply: &Receiver<T>) -> Result<T, AgentError> {
-        reply.recv().map_err(|_| self.ended())
-    }
-
-    /// Ends the agent. All callers that wait for it get `reason`.
-    pub(crate) fn end(&self, reason: &str) {
-        // An agent that has already ended keeps its first reason.
-        let _ = self.send(Command::End(reason.into()));
-    }
-
-    /// Waits until the agent has ended, and returns the reason.
-    pub(crate) async fn wait_for_end(&self) -> AgentError {
-        self.end.wait().await;
-        self.ended()
-    }
-
-    /// Stops the agent and waits for its thread.
-    ///
-    /// # Errors
-    /// [`AgentError::Ended`] if the agent had failed before.
-    pub(crate) fn stop(mut self) -> Result<(), AgentError> {
-        self.shut_down();
-        match self.end.get() {
-            Some(End::Failed(_)) | None => Err(self.ended()),
-            Some(End::Asked(_)) => Ok(()),
-        }
-    }
-
-    fn send(&self, command: Command<R>) -> Result<(), AgentError> {
-        let commands = self.commands.as_ref().ok_or_else(|| self.ended())?;
-        commands.send(command).map_err(|_| self.ended())?;
+    /// Runs `call` on the agent's thread.
+    fn send(&self, call: impl FnOnce(&mut Driver<S>) + Send + 'static) -> Result<(), AgentError> {
+        let calls = self.calls.as_ref().ok_or_else(|| self.end_error())?;
+        calls.send(Box::new(call)).map_err(|_| self.end_error())?;
         self.waker.wake().map_err(AgentError::system("wake the agent"))
     }
 
+    /// Runs `call` on the agent's thread, and blocks until it has returned.
+    pub(crate) fn call_blocking<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&mut Driver<S>) -> T + Send + 'static,
+    ) -> Result<T, AgentError> {
+        let (reply, result) = bounded(1);
+        self.send(move |driver| drop(reply.send(call(driver))))?;
+        result.recv().map_err(|_| self.end_error())
+    }
+
+    /// Runs `request` on the agent's thread. Returns the receiver of the reply, which the state may send
+    /// later. The receiver gets an error if the agent ends before.
+    pub(crate) fn request<T: Send + 'static>(
+        &self,
+        request: impl FnOnce(&mut S, Time, oneshot::Sender<T>) + Send + 'static,
+    ) -> Result<oneshot::Receiver<T>, AgentError> {
+        let (reply, result) = oneshot::channel();
+        self.send(move |driver| {
+            let now = driver.now();
+            request(&mut driver.state, now, reply);
+        })?;
+        Ok(result)
+    }
+
+    /// Runs `call` on the agent's thread, and waits for its result.
+    pub(crate) async fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&mut S, Time) -> T + Send + 'static,
+    ) -> Result<T, AgentError> {
+        // The result is dropped if the caller no longer waits for it.
+        let result = self.request(|state, now, reply| drop(reply.send(call(state, now))))?;
+        result.await.map_err(|_| self.end_error())
+    }
+
+    /// Ends the agent from any thread. Callers that wait for a result get [`AgentError::Ended`] with this
+    /// reason.
+    pub fn end(&self, reason: &str) {
+        let reason = reason.to_owned();
+        // An agent that has already ended keeps its first reason.
+        let _ = self.send(|driver| driver.end = Some(reason));
+    }
+
+    /// Waits until the agent has ended, on request or because of a failure, and returns the reason: an
+    /// [`AgentError::Ended`].
+    pub async fn ended(&self) -> AgentError {
+        self.end.wait().await;
+        self.end_error()
+    }
+
+    /// Stops the agent and waits for its thread. Callers that still wait for a result get no result.
+    ///
+    /// # Errors
+    /// [`AgentError::Ended`] if the agent had failed before.
+    pub fn stop(mut self) -> Result<(), AgentError> {
+        self.shut_down();
+        match self.end.get() {
+            Some(ThreadEnd::Failed(_)) | None => Err(self.end_error()),
+            Some(ThreadEnd::Requested(_)) => Ok(()),
+        }
+    }
+
     /// Returns the error with the reason why the agent has ended.
-    pub(crate) fn ended(&self) -> AgentError {
+    pub(crate) fn end_error(&self) -> AgentError {
         let reason = match self.end.get() {
-            Some(End::Asked(reason) | End::Failed(reason)) => reason.clone(),
+            Some(ThreadEnd::Requested(reason) | ThreadEnd::Failed(reason)) => reason.clone(),
             None => "for an unknown reason".into(),
         };
         AgentError::Ended { agent: self.name.clone(), reason }
     }
 
     fn shut_down(&mut self) {
-        self.commands = None;
+        self.calls = None;
         // If the waker fails, the thread does not wake up, and waiting for it could take forever.
         if self.waker.wake().is_ok()
             && let Some(thread) = self.thread.take()
@@ -144,66 +162,56 @@ impl<R: Role> Handle<R> {
     }
 }
 
-impl<R: Role> Drop for Handle<R> {
+impl<S> fmt::Debug for Handle<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Handle").field(&self.name).finish()
+    }
+}
+
+impl<S> Drop for Handle<S> {
     fn drop(&mut self) {
         self.shut_down();
     }
 }
 
 /// Runs an agent's thread. It writes the end note before it drops the driver and, with it, all pending
-/// replies. A caller whose reply is dropped therefore finds the note.
-fn run<R: Role>(mut driver: Driver<R>, note: &EndNote) {
-    let panicked = NoteOnPanic(note);
+/// replies. A caller whose reply is dropped therefore finds the note. `note` is the last parameter, so that it is
+/// dropped first.
+fn run<S: StateMachine>(mut driver: Driver<S>, note: EndNote) {
     let end = match driver.run() {
-        Ok(reason) => End::Asked(reason),
-        Err(error) => End::Failed(error.to_string()),
+        Ok(reason) => ThreadEnd::Requested(reason),
+        Err(error) => ThreadEnd::Failed(error.to_string()),
     };
-    panicked.0.write(end);
+    let _ = note.0.set(end);
 }
 
-/// The place where the thread writes its outcome.
-struct EndNote(Arc<SetOnce<End>>);
+/// The place where the thread writes its end. If the thread unwinds, dropping the note writes it.
+struct EndNote(Arc<SetOnce<ThreadEnd>>);
 
-impl EndNote {
-    /// Writes the note, unless a note already exists.
-    fn write(&self, end: End) {
-        let _ = self.0.set(end);
-    }
-}
-
-/// Writes a note when the thread unwinds. It must be dropped before the driver.
-struct NoteOnPanic<'a>(&'a EndNote);
-
-impl Drop for NoteOnPanic<'_> {
+impl Drop for EndNote {
     fn drop(&mut self) {
-        self.0.write(End::Failed("its thread panicked: this is a bug, please report it".into()));
+        let panic = "its thread panicked: this is a bug, please report it";
+        // An existing note stays.
+        let _ = self.0.set(ThreadEnd::Failed(panic.into()));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use tributary_link::{LinkConfig, link};
-    use tributary_protocol::Time;
     use tributary_wire::{FrameView, JobId};
 
     use super::*;
     use crate::link::Verdict;
 
-    /// A role that panics at its first command.
-    struct Fragile {
-        _reply: Sender<()>,
-    }
+    /// A state machine that only holds a pending reply.
+    struct Fragile(Option<oneshot::Sender<()>>);
 
-    impl Role for Fragile {
-        type Command = ();
+    impl StateMachine for Fragile {
         type Stats = ();
 
         fn job(&self) -> JobId {
             JobId::new(1).expect("any number but 0 is a job's")
-        }
-
-        fn handle_command(&mut self, _: Time, (): ()) {
-            panic!("a bug");
         }
 
         fn handle_frame(&mut self, _: Time, _: &FrameView<'_>) -> Verdict {
@@ -228,19 +236,15 @@ mod tests {
     #[tokio::test]
     async fn a_panic_releases_whoever_waits_and_says_what_happened() {
         let (port, _peer, _) = link(&LinkConfig { loss: 0.0, seed: 0, queue_frames: 1 }).unwrap();
-        let (reply, replies) = bounded::<()>(1);
-        let agent = Handle::start(
-            "fragile",
-            ("glass", SliceWidth::NARROWEST),
-            Fragile { _reply: reply },
-            Box::new(port),
-        )
-        .unwrap();
-        agent.submit(()).unwrap();
-        let error = agent.wait_for(&replies).unwrap_err().to_string();
+        let job = ("glass", SliceWidth::NARROWEST);
+        let agent = Handle::spawn("fragile", job, Fragile(None), Box::new(port)).unwrap();
+        let reply = agent.request(|state, _, reply| state.0 = Some(reply)).unwrap();
+        agent.send(|_| panic!("a bug")).unwrap();
+        assert!(reply.await.is_err());
+        let error = agent.end_error().to_string();
         assert!(error.contains("glass") && error.contains("panicked"), "{error}");
-        assert_eq!(agent.stats().unwrap_err().to_string(), error);
-        assert_eq!(agent.wait_for_end().await.to_string(), error);
+        assert_eq!(agent.call_blocking(|_| ()).unwrap_err().to_string(), error);
+        assert_eq!(agent.ended().await.to_string(), error);
         assert_eq!(agent.stop().unwrap_err().to_string(), error);
     }
 }

@@ -1,8 +1,8 @@
 //! The worker and server roles on a host.
 //!
-//! [`WorkerAgent`] and [`ServerAgent`] each run one thread that owns a port and a state machine of
-//! [`tributary_protocol`]. The thread reads frames, sends what the state machine returns, and sleeps until the next
-//! frame, command or timeout. The agent receives its configuration from the controller through a [`Membership`].
+//! [`WorkerAgent`] and [`ServerAgent`] are the [handles](Handle) of agents. An agent is one thread that owns a port and
+//! a state machine of [`tributary_protocol`]. The thread reads frames, sends what the state machine returns, and sleeps
+//! until the next frame, call of the handle, or timeout. The agent receives its configuration from the controller through a [`Membership`].
 //! [`HostPort`] is the port of a real host. Within one process, a [`tributary_link::link`] also serves as a port.
 //!
 //! [`AgentDaemon`] is the agent of a host, to which training processes connect over a Unix socket. [`Servers`] are the
@@ -29,6 +29,7 @@ pub use daemon::{
     MAX_SESSIONS, RunningAgent, SocketError,
 };
 pub use error::{AgentError, JobError, JoinError};
+pub use handle::Handle;
 pub use host_port::HostPort;
 pub use link::Traffic;
 pub use membership::{JobEvent, JobMember, MemberRole, Membership};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tributary_api::{FinishedSlice, JobConfig, Role as JobRole, TakeOver};
+use tributary_api::{FinishedSlice, JobConfig, Role, TakeOver};
 use tributary_link::FramePort;
 use tributary_protocol::{
     OperationEvent, OperationId, Recipient, Reduced, Server, ServerConfig, ServerStats, Tensor, Time,
@@ -12,7 +12,7 @@ use tributary_protocol::{
 use tributary_wire::{FrameView, JobId, Kind, MacAddr, NodeId, Rank, values};
 
 use crate::AgentStats;
-use crate::driver::Role;
+use crate::driver::StateMachine;
 use crate::error::AgentError;
 use crate::handle::Handle;
 use crate::link::{FrameLink, Route, Verdict};
@@ -22,15 +22,15 @@ use crate::link::{FrameLink, Route, Verdict};
 const ASKING: Duration = Duration::from_millis(500);
 
 /// A job's aggregation server. It runs until it is stopped or dropped.
-pub struct ServerAgent(Handle<ServerRole>);
+pub type ServerAgent = Handle<ServerState>;
 
-impl ServerAgent {
+impl Handle<ServerState> {
     /// Starts a server with the controller's configuration, on the port that leads to its switch.
     ///
     /// # Errors
     /// The errors of [`WorkerAgent::start`](crate::WorkerAgent::start).
     pub fn start(config: &JobConfig, port: Box<dyn FramePort>) -> Result<Self, AgentError> {
-        Handle::start("server", (&config.name, config.width), ServerRole::new(config, false)?, port).map(Self)
+        Self::spawn("server", (&config.name, config.width), ServerState::new(config, false)?, port)
     }
 
     /// Starts a server that also returns the [`sums`](Self::sums). The caller must announce each
@@ -39,7 +39,7 @@ impl ServerAgent {
     /// # Errors
     /// The errors of [`start`](Self::start), and [`AgentError::NoSecret`] if the job's creator did not permit it.
     pub fn start_reading(config: &JobConfig, port: Box<dyn FramePort>) -> Result<Self, AgentError> {
-        Handle::start("server", (&config.name, config.width), ServerRole::new(config, true)?, port).map(Self)
+        Self::spawn("server", (&config.name, config.width), ServerState::new(config, true)?, port)
     }
 
     /// Changes to another generation of the job. Does nothing if the server is already in that
@@ -49,8 +49,8 @@ impl ServerAgent {
     /// [`AgentError::OtherRole`], [`AgentError::Config`] and [`AgentError::Frame`] if the configuration is invalid; the
     /// server then stays in the old generation. [`AgentError::Ended`] if the agent has ended.
     pub async fn change(&self, config: &JobConfig) -> Result<(), AgentError> {
-        let config = Box::new(config.clone());
-        self.0.ask(|reply| Command::Change { config, reply }).await?
+        let config = config.clone();
+        self.call(move |server, _| server.change(&config)).await?
     }
 
     /// Announces the members' next operation to the server, and returns a future of the server's sums.
@@ -65,9 +65,8 @@ impl ServerAgent {
         &self,
         tensor: Tensor,
     ) -> Result<impl Future<Output = Result<Reduced, AgentError>> + use<'_>, AgentError> {
-        let (reply, sums) = oneshot::channel();
-        self.0.submit(Command::Read { tensor, reply })?;
-        Ok(async move { sums.await.map_err(|_| self.0.ended())? })
+        let sums = self.request(|server, _, reply| server.read(tensor, reply))?;
+        Ok(async move { sums.await.map_err(|_| self.end_error())? })
     }
 
     /// Returns the ranks that wait for a result and whose frames reach the server.
@@ -75,7 +74,7 @@ impl ServerAgent {
     /// # Errors
     /// [`AgentError::Ended`] if the agent has ended.
     pub(crate) async fn asking(&self) -> Result<Vec<Rank>, AgentError> {
-        self.0.ask(|reply| Command::Asking { reply }).await
+        self.call(|server, now| server.server.asking(now, ASKING).collect()).await
     }
 
     /// Returns the present values of the counters.
@@ -83,43 +82,18 @@ impl ServerAgent {
     /// # Errors
     /// [`AgentError::Ended`] if the agent has ended.
     pub fn stats(&self) -> Result<AgentStats<ServerStats>, AgentError> {
-        self.0.stats()
-    }
-
-    /// Ends the agent with this reason, from any thread.
-    pub fn end(&self, reason: &str) {
-        self.0.end(reason);
-    }
-
-    /// Waits until the agent has ended, on request or because of a failure, and returns the reason: an
-    /// [`AgentError::Ended`].
-    pub async fn ended(&self) -> AgentError {
-        self.0.wait_for_end().await
-    }
-
-    /// Stops the agent and waits for its thread.
-    ///
-    /// # Errors
-    /// [`AgentError::Ended`] if the agent had failed before.
-    pub fn stop(self) -> Result<(), AgentError> {
-        self.0.stop()
+        self.call_blocking(|driver| driver.stats())
     }
 }
 
-/// A command to a server.
-pub(crate) enum Command {
-    /// Read the sums of one operation, and send its outcome.
-    Read { tensor: Tensor, reply: oneshot::Sender<Result<Reduced, AgentError>> },
-    /// Change to another generation.
-    Change { config: Box<JobConfig>, reply: oneshot::Sender<Result<(), AgentError>> },
-    /// List the ranks that wait for a result.
-    Asking { reply: oneshot::Sender<Vec<Rank>> },
-}
+/// The sender of an operation's sums to the caller.
+type SumsReply = oneshot::Sender<Result<Reduced, AgentError>>;
 
-pub(crate) struct ServerRole {
+/// The state of a server's thread.
+pub struct ServerState {
     server: Server,
     /// The callers that wait for the sums of an operation.
-    waiting: BTreeMap<OperationId, oneshot::Sender<Result<Reduced, AgentError>>>,
+    waiting: BTreeMap<OperationId, SumsReply>,
     job: JobId,
     generation: u32,
     tree: Tree,
@@ -136,7 +110,7 @@ struct Tree {
 
 impl Tree {
     fn new(config: &JobConfig) -> Result<Self, AgentError> {
-        let JobRole::Server { node, fan_in, down, .. } = &config.role else {
+        let Role::Server { node, fan_in, down, .. } = &config.role else {
             return Err(other_role(config));
         };
         let mut to_rank = BTreeMap::new();
@@ -148,10 +122,10 @@ impl Tree {
     }
 }
 
-impl ServerRole {
+impl ServerState {
     fn new(config: &JobConfig, reads: bool) -> Result<Self, AgentError> {
         let tree = Tree::new(config)?;
-        let JobRole::Server { take_over, vouching_key, secret, confidential, .. } = &config.role else {
+        let Role::Server { take_over, vouching_key, secret, confidential, .. } = &config.role else {
             return Err(other_role(config));
         };
         let no_secret = || AgentError::NoSecret { job: config.name.clone() };
@@ -178,11 +152,19 @@ impl ServerRole {
         Ok(Self { server, waiting: BTreeMap::new(), job: config.job, generation: config.generation, tree })
     }
 
+    fn read(&mut self, tensor: Tensor, reply: SumsReply) {
+        match self.server.expect(tensor) {
+            Ok(id) => drop(self.waiting.insert(id, reply)),
+            // The answer is dropped if the caller no longer waits for it.
+            Err(error) => drop(reply.send(Err(error.into()))),
+        }
+    }
+
     fn change(&mut self, config: &JobConfig) -> Result<(), AgentError> {
         if config.generation == self.generation {
             return Ok(());
         }
-        if let JobRole::Server { take_over: Some(_), .. } = &config.role {
+        if let Role::Server { take_over: Some(_), .. } = &config.role {
             // Other hosts have served the job since, so the members know better than this server which slices are
             // finished.
             *self = Self::new(config, false)?;
@@ -206,24 +188,11 @@ fn finished_slice(slice: &FinishedSlice) -> tributary_protocol::FinishedSlice {
     tributary_protocol::FinishedSlice { seq: *seq, job: *job, operator: *operator, totals: *totals, values }
 }
 
-impl Role for ServerRole {
-    type Command = Command;
+impl StateMachine for ServerState {
     type Stats = ServerStats;
 
     fn job(&self) -> JobId {
         self.job
-    }
-
-    fn handle_command(&mut self, now: Time, command: Command) {
-        // The answer is dropped if the caller no longer waits for it.
-        match command {
-            Command::Read { tensor, reply } => match self.server.expect(tensor) {
-                Ok(id) => drop(self.waiting.insert(id, reply)),
-                Err(error) => drop(reply.send(Err(error.into()))),
-            },
-            Command::Change { config, reply } => drop(reply.send(self.change(&config))),
-            Command::Asking { reply } => drop(reply.send(self.server.asking(now, ASKING).collect())),
-        }
     }
 
     fn handle_frame(&mut self, now: Time, frame: &FrameView<'_>) -> Verdict {

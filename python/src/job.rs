@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyTimeoutError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
 use tokio::time::timeout;
 use tributary_client::{
-    Agent, CollectiveCount, CollectiveWay, Decision, ElementType, Gradient, JoinOptions, Operation, Profile,
-    ProfileNumber, Regroup, Set,
+    Agent, ClientError, CollectiveCount, CollectiveWay, Decision, ElementType, Gradient, JoinOptions,
+    Operation, Profile, ProfileNumber, Regroup, Set,
 };
 
 use crate::deliver::{Delivery, Outcome, deliveries, telling};
@@ -181,30 +181,30 @@ impl Job {
 
     /// Replaces elements on all members by the leader's elements, if the members must synchronise.
     ///
-    /// Returns the regrouping and the elements; `None` if there was no regrouping.
-    fn synchronise<'py>(
+    /// Returns the regrouping; `None` if there was no regrouping.
+    #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes the buffer for the call")]
+    fn synchronise(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         element_type: &str,
-        elements: &[u8],
+        elements: PyBuffer<u8>,
         name: &str,
         deadline: Option<Duration>,
-    ) -> PyResult<Option<(Grouping, Bound<'py, PyBytes>)>> {
+    ) -> PyResult<Option<Grouping>> {
         let job = self.get(py)?;
         let element_type = parse_element_type(element_type)?;
-        let synchronising = async {
-            let mut segment = job.segment_within(elements.len(), deadline).await?;
-            segment.bytes_mut()?.copy_from_slice(elements);
-            let whole = Operation::whole::<f32>();
-            let operation = Operation { name, element_type, deadline, ..whole };
-            let regroup = job.synchronise(&mut segment, operation).await?;
-            let elements = segment.bytes()?.to_vec();
-            job.release(segment).await?;
-            Ok(regroup.map(|regroup| (regroup, elements)))
-        };
-        let done = wait(py, synchronising)?;
-        let done = done.map_err(|error| exception_during(py, &error, During::Reducing))?;
-        Ok(done.map(|(regroup, elements)| (grouping(regroup), PyBytes::new(py, &elements))))
+        if job.regroup().is_none() {
+            return Ok(None);
+        }
+        let failed = |error: ClientError| exception_during(py, &error, During::Reducing);
+        let making = job.segment_within(elements.len_bytes(), deadline);
+        let mut segment = wait(py, making)?.map_err(failed)?;
+        elements.copy_to_slice(py, segment.bytes_mut().map_err(failed)?)?;
+        let operation = Operation { name, element_type, deadline, ..Operation::whole::<f32>() };
+        let regroup = wait(py, job.synchronise(&mut segment, operation))?.map_err(failed)?;
+        elements.copy_from_slice(py, segment.bytes().map_err(failed)?)?;
+        wait(py, job.release(segment))?.map_err(failed)?;
+        Ok(regroup.map(grouping))
     }
 
     /// Reports the traffic of collectives since the last call to the agent.

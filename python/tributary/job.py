@@ -330,11 +330,9 @@ class Job(SharesMemory):
             TributaryError: as for `all_reduce`, except for `RegroupError`.
         """
         elements = Elements.of(values)
-        done = self._native.synchronise(elements.type, elements.data.tobytes(), _checked_name(name), duration(deadline))
-        if done is None:
+        regroup = self._native.synchronise(elements.type, elements.data, _checked_name(name), duration(deadline))
+        if regroup is None:
             return None
-        regroup, leaders = done
-        np.copyto(elements.data, np.frombuffer(leaders, dtype=np.uint8))
         if elements.store is not None:
             elements.store()
         return _regroup(*regroup)

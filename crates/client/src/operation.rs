@@ -71,12 +71,6 @@ impl Operation<'_> {
         let all = 0..segment.len() / bytes_of(self.element_type);
         self.elements.clone().unwrap_or(all)
     }
-
-    /// Returns the range of the operation's elements in bytes.
-    pub(crate) fn bytes_in(&self, segment: &Segment) -> Range<usize> {
-        let (Range { start, end }, size) = (self.elements_in(segment), bytes_of(self.element_type));
-        start.saturating_mul(size)..end.saturating_mul(size)
-    }
 }
 
 /// A run of neighbouring elements whose sums contain the same members.

@@ -1,7 +1,5 @@
 //! Synchronisation of the members after a member has joined or come back.
 
-use std::ops::Range;
-
 use crate::error::ClientError;
 use crate::job::Job;
 use crate::operation::Operation;
@@ -32,38 +30,21 @@ impl Job {
         segment: &mut Segment,
         operation: Operation<'_>,
     ) -> Result<Option<Regroup>, ClientError> {
-        let place = operation.bytes_in(segment);
-        // If elements are outside the segment, the agent refuses the operation.
-        let own = segment.bytes()?.get(place.clone()).map(<[u8]>::to_vec).unwrap_or_default();
         while let Some(regroup) = self.regroup() {
-            let Regroup { generation, leader, .. } = regroup;
-            let leads = leader == self.rank();
-            put(segment, &place, if leads { Some(&own) } else { None })?;
-            let operation = Operation { weight: leads.into(), ..operation.clone() };
-            match self.start_for(segment, &operation, generation)?.await {
+            // The elements of a member with weight 0 are not part of the sum, and the agent writes only sums to the
+            // segment. So the other members' elements can stay where they are.
+            let weight = u32::from(regroup.leader == self.rank());
+            let operation = Operation { weight, ..operation.clone() };
+            match self.start_for(segment, &operation, regroup.generation)?.await {
                 Ok(_) => {
-                    self.membership().synchronised(generation);
+                    self.membership().synchronised(regroup.generation);
                     return Ok(Some(regroup));
                 }
                 // Further members have joined, or the leader has left.
                 Err(ClientError::Regroup(_)) => {}
-                Err(error) => {
-                    // If the connection broke, the agent may still write to the segment, and `put` fails.
-                    let _ = put(segment, &place, Some(&own));
-                    return Err(error);
-                }
+                Err(error) => return Err(error),
             }
         }
         Ok(None)
     }
-}
-
-/// Writes `bytes` to the place in the segment, or zeros if `bytes` is `None`.
-fn put(segment: &mut Segment, place: &Range<usize>, bytes: Option<&[u8]>) -> Result<(), ClientError> {
-    let elements = segment.bytes_mut()?.get_mut(place.clone()).unwrap_or_default();
-    match bytes {
-        Some(bytes) => elements.copy_from_slice(bytes),
-        None => elements.fill(0),
-    }
-    Ok(())
 }

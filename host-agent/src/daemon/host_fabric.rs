@@ -13,10 +13,8 @@ use tributary_wire::SliceWidth;
 use super::account::Account;
 use super::jobs::Jobs;
 use super::member::{Member, Phase};
-use super::running::Running;
-use super::training_progress::StepPart;
 use crate::JobMember;
-use crate::worker::{KeptAlive, Terms};
+use crate::worker::{ReduceRequest, StepPart, WorkerAgent};
 
 /// Access to this host's fabric for one process.
 pub(crate) struct HostFabric {
@@ -66,13 +64,20 @@ struct GroupMember {
 #[tonic::async_trait]
 impl Contributor for GroupMember {
     async fn contribute(&mut self, round: u64, contribution: Contribution) -> Result<(), FabricError> {
-        let running = self.started().await?;
-        let held = KeptAlive::new(self.account.take(memory(self.length, running.width))?);
+        let agent = self.started().await?;
+        let held = Box::new(self.account.take(memory(self.length, agent.width))?);
         let operation = operation(round, self.length, &contribution)?;
         // Only the group's server needs the sum, although every member receives it. The reduction runs in its own task,
         // so that it continues if the worker leaves the group.
         let part = StepPart::OfStep { samples: operation.weight, goes_on: false };
-        let reduced = running.start_reduce(operation, None, part, Terms::default(), held);
+        let reduction = agent.start_reduce(ReduceRequest { part, held, ..ReduceRequest::new(operation) });
+        let member = Arc::clone(&self.member);
+        let reduced = async move {
+            match reduction.await {
+                Ok(_) => Ok(()),
+                Err(error) => Err(member.explain(error).await),
+            }
+        };
         tokio::spawn(reduced).await??;
         Ok(())
     }
@@ -80,11 +85,11 @@ impl Contributor for GroupMember {
 
 impl GroupMember {
     /// Waits until all members have joined.
-    async fn started(&self) -> Result<Arc<Running>, FabricError> {
+    async fn started(&self) -> Result<Arc<WorkerAgent>, FabricError> {
         let mut phase = self.member.phase();
         // An error means that the phase will not change any more.
         let _ = phase.wait_for(|phase| !matches!(phase, Phase::Waiting)).await;
-        self.member.running().map_err(|status| words(&status))
+        self.member.agent().map_err(|status| words(&status))
     }
 }
 

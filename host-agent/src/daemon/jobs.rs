@@ -12,11 +12,11 @@ use tributary_transport::Remote;
 
 use super::budget::{Budget, LimitError, Permit, Resource, User};
 use super::member::Member;
-use super::running::Running;
 use super::session::shutting_down;
 use crate::error::JoinError;
 use crate::membership::{JobMember, Membership};
 use crate::part::OpenPort;
+use crate::worker::WorkerAgent;
 
 /// The memory that an idle job takes from the agent, in bytes. Most of it is for incoming frames.
 const JOB_BYTES: u64 = 8 << 20;
@@ -31,13 +31,13 @@ pub(crate) struct Jobs {
     pub(crate) controller: Remote,
     pub(crate) open_port: OpenPort,
     pub(crate) timers: Timers,
-    state: Mutex<State>,
+    state: Mutex<JoinedJobs>,
     /// True once the agent has left all jobs.
     stopped: watch::Sender<bool>,
 }
 
 #[derive(Default)]
-struct State {
+struct JoinedJobs {
     /// Members by the job's name.
     members: BTreeMap<String, Arc<Member>>,
     work: JoinSet<()>,
@@ -74,7 +74,7 @@ impl Jobs {
             member.settle().await;
             if !member.is_over() {
                 member.attach(token)?;
-                if !joining.new_run || joining.elastic || !member.has_lost_others().await {
+                if !joining.new_run || joining.elastic || !has_lost_others(&member).await {
                     return Ok(member);
                 }
                 // In this run, other hosts have left. Their restarted processes wait for the end of this run.
@@ -124,11 +124,10 @@ impl Jobs {
         Ok(member)
     }
 
-    /// Returns the jobs whose members have started, by name.
-    pub(crate) fn running(&self) -> Vec<(String, Arc<Running>)> {
-        let state = self.state.lock();
-        let running = |(job, member): (&String, &Arc<Member>)| Some((job.clone(), member.running().ok()?));
-        state.members.iter().filter_map(running).collect()
+    /// Returns the members that have started, with their agents, ordered by the job's name.
+    pub(crate) fn running(&self) -> Vec<(Arc<Member>, Arc<WorkerAgent>)> {
+        let running = |member: &Arc<Member>| Some((Arc::clone(member), member.agent().ok()?));
+        self.state.lock().members.values().filter_map(running).collect()
     }
 
     /// Leaves all jobs and waits until the host has left them.
@@ -148,6 +147,11 @@ impl Jobs {
         // An error means that the sender is dropped, so the value cannot change any more.
         let _ = self.stopped.subscribe().wait_for(|stopped| *stopped).await;
     }
+}
+
+/// Returns true if other members have left the running job.
+async fn has_lost_others(member: &Member) -> bool {
+    member.situation().await.is_some_and(|situation| !situation.members.lost.is_empty())
 }
 
 /// Converts an error of a join to a status. A refusal by the controller keeps its code.

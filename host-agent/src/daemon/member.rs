@@ -8,12 +8,14 @@ use subtle::ConstantTimeEq;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 use tonic::Status;
-use tributary_protocol::Timers;
+use tributary_api::{Role, v1};
+use tributary_protocol::{CollectiveError, Timers};
 
-use super::running::Running;
-use crate::error::JobError;
+use super::collectives::Collectives;
+use crate::error::{AgentError, JobError};
 use crate::membership::{Membership, Parting, Speaker};
 use crate::part::{self, JobAgent, OpenPort};
+use crate::worker::{Situation, WorkerAgent};
 
 /// The time that the host waits for a job's end after it has stopped using the job.
 const END_PATIENCE: Duration = Duration::from_secs(5);
@@ -29,7 +31,7 @@ struct Leave {
 /// that uses it.
 #[derive(Debug)]
 pub(crate) struct Member {
-    job: String,
+    pub(crate) job: String,
     token: Vec<u8>,
     phase: watch::Receiver<Phase>,
     leave: mpsc::UnboundedSender<Leave>,
@@ -38,8 +40,10 @@ pub(crate) struct Member {
     /// True if the host is about to leave the job.
     leaving: AtomicBool,
     pub(crate) speaker: Speaker,
+    /// The collectives that the job's processes on this host have reported.
+    pub(crate) collectives: Collectives,
     /// The time since which the controller has been unreachable; `None` if it is reachable.
-    pub(crate) away: watch::Receiver<Option<Instant>>,
+    away: watch::Receiver<Option<Instant>>,
 }
 
 /// The phase of a membership.
@@ -48,14 +52,14 @@ pub(crate) enum Phase {
     /// The host has joined and waits for the other members.
     Waiting,
     /// The worker takes part in the job.
-    Running(Arc<Running>),
+    Running(Arc<WorkerAgent>),
     /// The job is over.
-    Over(End),
+    Over(JobEnd),
 }
 
 /// The outcome of a job for this host: `Ok` if the job has ended, or the error that ended the
 /// membership.
-pub(crate) type End = Result<(), Arc<JobError>>;
+pub(crate) type JobEnd = Result<(), Arc<JobError>>;
 
 impl Member {
     /// Returns a member, and the future that does its work. The caller must spawn the future, which ends
@@ -85,7 +89,8 @@ impl Member {
             phases.send_replace(Phase::Over(end.map_err(Arc::new)));
         };
         let (in_use, leaving) = (AtomicBool::new(false), AtomicBool::new(false));
-        (Self { job: name, token, phase, leave, in_use, leaving, speaker, away }, work)
+        let collectives = Collectives::default();
+        (Self { job: name, token, phase, leave, in_use, leaving, speaker, collectives, away }, work)
     }
 
     /// Returns a receiver of the present phase and of the following phases.
@@ -100,7 +105,7 @@ impl Member {
 
     /// Waits for the job's outcome for this host, whose agent has already ended. `None` if the outcome
     /// will never be known.
-    pub(crate) async fn wait_for_end(&self) -> Option<End> {
+    pub(crate) async fn wait_for_end(&self) -> Option<JobEnd> {
         let mut phases = self.phase.clone();
         let phase = phases.wait_for(|phase| matches!(phase, Phase::Over(_))).await.ok()?;
         match &*phase {
@@ -113,11 +118,44 @@ impl Member {
         matches!(*self.phase.borrow(), Phase::Over(_))
     }
 
-    /// Returns true if other members have left the running job.
-    pub(crate) async fn has_lost_others(&self) -> bool {
-        match self.running() {
-            Ok(running) => running.has_lost_others().await,
-            Err(_) => false,
+    /// Returns the situation of the running worker; `None` if it does not run.
+    pub(crate) async fn situation(&self) -> Option<Situation> {
+        self.agent().ok()?.situation().await.ok()
+    }
+
+    /// Returns the time for which the controller has been unreachable; `None` if it is reachable.
+    pub(crate) fn unreachable_for(&self) -> Option<Duration> {
+        self.away.borrow().map(|since| since.elapsed())
+    }
+
+    /// Adds the controller's information about the other members to an error of an all-reduce. If the
+    /// error is a wrong sum, reports this member's contribution to the controller, which compares it with the other
+    /// members' contributions and fails the job.
+    pub(crate) async fn explain(&self, error: AgentError) -> AgentError {
+        let error = match error {
+            AgentError::Deadline { limit, wait, error, .. } => {
+                let (absent, setback) = self.speaker.in_the_way().await;
+                return AgentError::Deadline { limit, wait, error, absent, setback };
+            }
+            AgentError::Collective(error) => error,
+            error => return error,
+        };
+        let CollectiveError::WrongSum { tensor, operation, .. } = &error else { return error.into() };
+        let given = v1::GivenOperation {
+            first_seq: operation.0,
+            tensor: tensor.name.clone(),
+            elements: tensor.len as u64,
+            element_type: tensor.element_type.to_string(),
+        };
+        match self.speaker.report_wrong_sum(&error.to_string(), given).await {
+            Ok(verdict) if !verdict.is_empty() => {
+                AgentError::Disputed { tensor: tensor.name.clone(), verdict }
+            }
+            Ok(_) => error.into(),
+            Err(problem) => {
+                tracing::warn!(job = self.job, %problem, "cannot report a fault");
+                AgentError::NotCompared { error: Box::new(error), problem }
+            }
         }
     }
 
@@ -130,9 +168,9 @@ impl Member {
     }
 
     /// Returns the running agent, or the reason why it does not run.
-    pub(crate) fn running(&self) -> Result<Arc<Running>, Status> {
+    pub(crate) fn agent(&self) -> Result<Arc<WorkerAgent>, Status> {
         match &*self.phase.borrow() {
-            Phase::Running(running) => Ok(Arc::clone(running)),
+            Phase::Running(agent) => Ok(Arc::clone(agent)),
             Phase::Waiting => Err(Status::failed_precondition("the job has not started yet")),
             Phase::Over(Ok(())) => Err(Status::aborted(format!("job {:?} has ended", self.job))),
             Phase::Over(Err(error)) => Err(Status::aborted(error.to_string())),
@@ -207,15 +245,16 @@ async fn take_part(
             return Err(JobError::Left { job, reason: parting.reason });
         }
     };
-    let started = open_port().and_then(|port| Running::start(&config, timers, port, &membership));
-    let running = match started {
-        Ok(running) => Arc::new(running),
+    let agent = match open_port().and_then(|port| WorkerAgent::start(&config, timers, port)) {
+        Ok(agent) => Arc::new(agent),
         Err(error) => return Err(part::give_up(membership, error).await),
     };
     let (generation, workers) = (config.generation, config.ranks.len());
-    tracing::info!(job, rank = %running.rank, generation, workers, "the job has started");
-    phases.send_replace(Phase::Running(Arc::clone(&running)));
-    let agent = JobAgent::Worker(Arc::clone(&running.agent));
+    if let Role::Worker { rank, .. } = &config.role {
+        tracing::info!(job, %rank, generation, workers, "the job has started");
+    }
+    phases.send_replace(Phase::Running(Arc::clone(&agent)));
+    let agent = JobAgent::Worker(agent);
     let end = part::see_through(membership, &agent, generation, leave).await;
     agent.end(&part::reason(&end));
     end

@@ -3,46 +3,60 @@
 use tonic::Status;
 use tributary_api::agent::v1;
 use tributary_protocol::{NotFinite, Run};
-use tributary_wire::Rank;
+use tributary_wire::{Rank, SliceWidth};
 
-use super::running::Running;
-use crate::worker::{Completion, Detached, Outcome, Regroup, Situation};
+use crate::error::AgentError;
+use crate::worker::{Completion, Detached, Members, Regroup, Situation};
 
-pub(super) fn started(session: &[u8], host: &str, running: &Running, situation: Situation) -> v1::Started {
-    let Situation { members, regroup: joined, .. } = situation;
+pub(super) fn started(session: &[u8], host: &str, width: SliceWidth, situation: Situation) -> v1::Started {
+    let Situation { rank, window, switches, members, regroup: joined, .. } = situation;
     v1::Started {
         session: session.to_vec(),
-        rank: running.rank.get().into(),
+        rank: rank.get().into(),
         ranks: numbers(&members.ranks),
-        window: running.window,
+        window,
         host: host.into(),
         generation: members.generation,
         regroup: joined.as_ref().map(regroup),
         shards: numbers(&members.shards),
-        values_per_slice: running.width.values() as u32,
-        switches: running.switches,
+        values_per_slice: width.values() as u32,
+        switches,
     }
 }
 
-pub(super) fn all_reduced(Completion { outcome, members, .. }: &Completion) -> v1::AllReduceResponse {
-    let mut response = v1::AllReduceResponse {
+pub(super) fn all_reduced(Completion { reduced, members, .. }: &Completion) -> v1::AllReduceResponse {
+    v1::AllReduceResponse {
+        runs: reduced.runs.iter().map(run).collect(),
+        not_finite: reduced.not_finite.map(|NotFinite { element, rank }| v1::NotFinite {
+            element: element as u64,
+            rank: rank.get().into(),
+        }),
+        ..present(members)
+    }
+}
+
+/// Returns the response for an all-reduce that ended with an order to the process; `None` for any other
+/// error.
+pub(super) fn interrupted(error: &AgentError) -> Option<v1::AllReduceResponse> {
+    match error {
+        AgentError::Regroup { regroup: joined, members } => {
+            Some(v1::AllReduceResponse { regroup: Some(regroup(joined)), ..present(members) })
+        }
+        AgentError::Detached(reason) => {
+            let detached = Some(detached(reason));
+            Some(v1::AllReduceResponse { detached, ..v1::AllReduceResponse::default() })
+        }
+        _ => None,
+    }
+}
+
+fn present(members: &Members) -> v1::AllReduceResponse {
+    v1::AllReduceResponse {
         generation: members.generation,
         ranks: numbers(&members.ranks),
         lost: members.lost.iter().map(lost).collect(),
         ..v1::AllReduceResponse::default()
-    };
-    match outcome {
-        Outcome::Reduced(reduced) => {
-            response.runs = reduced.runs.iter().map(run).collect();
-            response.not_finite = reduced.not_finite.map(|NotFinite { element, rank }| v1::NotFinite {
-                element: element as u64,
-                rank: rank.get().into(),
-            });
-        }
-        Outcome::Regroup(joined) => response.regroup = Some(regroup(joined)),
-        Outcome::Detached(why) => response.detached = Some(detached(why)),
     }
-    response
 }
 
 /// Returns a response for an operation without a result: the failure, and its flags for the caller's

@@ -19,14 +19,12 @@ mod process;
 mod profiles;
 mod reducing;
 mod reductions;
-mod running;
 mod segment;
 mod segments;
 mod service;
 mod session;
 mod socket;
 mod training;
-mod training_progress;
 mod under_way;
 mod waiting;
 
@@ -38,6 +36,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tonic::transport::Server;
 use tributary_api::agent::v1::agent_server::AgentServer;
+use tributary_api::v1;
 use tributary_protocol::{Timers, WorkerStats};
 use tributary_transport::Remote;
 use tributary_wire::Rank;
@@ -45,11 +44,13 @@ use tributary_wire::Rank;
 use crate::AgentStats;
 use crate::attend::{AttendConfig, Attendance, Duties, Progress};
 use crate::part::{OpenPort, Servers};
+use crate::worker::WorkerAgent;
 use abandoned::Cleaner;
 use budget::Budget;
 pub use collectives::{CollectiveAmount, CollectiveKind};
 use jobs::Jobs;
 pub use limits::{Limits, MAX_SESSIONS};
+use member::Member;
 use service::Service;
 use session::Sessions;
 pub use socket::SocketError;
@@ -151,9 +152,9 @@ impl AgentObserver {
     pub fn stats(&self) -> Vec<JobStats> {
         let running = self.0.upgrade().map(|jobs| jobs.running()).unwrap_or_default();
         // An agent that has ended in the meantime is left out.
-        let stats = |(job, running): (String, Arc<running::Running>)| {
-            let collectives = running.collectives.amounts();
-            Some(JobStats { job, rank: running.rank, stats: running.agent.stats().ok()?, collectives })
+        let stats = |(member, agent): (Arc<Member>, Arc<WorkerAgent>)| {
+            let (rank, stats) = agent.call_blocking(|driver| (driver.state.rank(), driver.stats())).ok()?;
+            Some(JobStats { job: member.job.clone(), rank, stats, collectives: member.collectives.amounts() })
         };
         running.into_iter().filter_map(stats).collect()
     }
@@ -211,8 +212,11 @@ impl Duties for AgentDuties {
     async fn progress(&self) -> Progress {
         let running = self.jobs.upgrade().map(|jobs| jobs.running()).unwrap_or_default();
         let mut jobs = Vec::new();
-        for (_, running) in running {
-            jobs.push(running.progress().await);
+        for (member, agent) in running {
+            // An agent that has ended in the meantime is left out.
+            if let Ok(progress) = agent.progress().await {
+                jobs.push(v1::JobProgress { job: member.job.clone(), ..progress });
+            }
         }
         Progress { jobs, served: self.servers.report().await }
     }

@@ -23,7 +23,7 @@ pub(super) async fn hand_in(
     let (Some(number), Some(profile)) = (number, profile) else {
         return Err(Status::invalid_argument("the profile or its number is missing"));
     };
-    member.running()?;
+    member.agent()?;
     let mut phase = member.phase();
     let mut missing = String::new();
     let all = async {
@@ -88,5 +88,5 @@ fn may_pass(code: Code) -> bool {
 }
 
 fn over(member: &Member) -> Status {
-    member.running().err().unwrap_or_else(|| Status::aborted("the job is over"))
+    member.agent().err().unwrap_or_else(|| Status::aborted("the job is over"))
 }

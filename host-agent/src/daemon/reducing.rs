@@ -8,18 +8,16 @@ use bytemuck::cast_vec;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tonic::Status;
 use tributary_api::agent::v1;
-use tributary_protocol::{AllReduce, ElementType, Reduced, StartError, Sums};
+use tributary_protocol::{AllReduce, ElementType, StartError, Sums};
 
 use super::account::Account;
 use super::member::Member;
 use super::messages;
-use super::running::Running;
 use super::segment::{ElementRange, Segment};
 use super::segments::{self, Segments};
-use super::training_progress::StepPart;
 use super::under_way::UnderWay;
 use crate::error::{AgentError, JobError};
-use crate::worker::{Completion, KeptAlive, Outcome, StreamPosition, Terms};
+use crate::worker::{Completion, ReduceRequest, StepPart, StreamPosition};
 
 /// The longest name of a tensor, in bytes.
 const MAX_TENSOR_NAME: usize = 1024;
@@ -48,10 +46,8 @@ impl Reducing {
 
     /// Returns true if this host has abandoned an all-reduce that other members may still finish.
     pub(crate) async fn has_given_up(&self) -> bool {
-        match self.member.running() {
-            Ok(running) => running.has_given_up().await,
-            Err(_) => false,
-        }
+        // An agent that has ended no longer contributes to an all-reduce.
+        self.member.situation().await.is_some_and(|situation| situation.has_given_up)
     }
 
     /// Waits until all earlier streams of requests have ended.
@@ -72,26 +68,33 @@ impl Reducing {
         request: v1::AllReduceRequest,
         position: StreamPosition,
     ) -> Result<impl Future<Output = v1::AllReduceResponse> + Send + 'static + use<>, Status> {
-        let running = self.member.running()?;
+        let agent = self.member.agent()?;
         let element_type = element_type(request.element_type)?;
         let (segment, place) =
             segments.place(request.segment, request.offset, element_type, request.count)?;
         check_name(&request.name)?;
         let entry = self.under_way.enter(segment.stretch(place))?;
-        let memory = place.memory_to_reduce(running.width);
+        let memory = place.memory_to_reduce(agent.width);
         let (held, vector) = self.under_way.room(|| account.take_with_vector(memory, place.count())).await?;
-        let (from, width) = (Arc::clone(&segment), running.width);
+        let (from, width) = (Arc::clone(&segment), agent.width);
         let read = move || from.read_measured(place, vector, width);
         let (data, bounds) = copy(place, read).await.map_err(segments::unusable)?;
-        let (part, terms) = (part(&request), terms(&request, position));
         let tensor = request.name.clone();
-        let operation = AllReduce { name: request.name, data, weight: request.weight };
+        let milliseconds = Some(request.deadline_milliseconds).filter(|milliseconds| *milliseconds > 0);
+        let reduction = agent.start_reduce(ReduceRequest {
+            part: part(&request),
+            operation: AllReduce { name: request.name, data, weight: request.weight },
+            bounds: Some(bounds),
+            deadline: milliseconds.map(Duration::from_millis),
+            regroup: request.regroup_generation,
+            position,
+            held: Box::new(held),
+        });
         let (member, account) = (Arc::clone(&self.member), Arc::clone(account));
-        let reduction = running.start_reduce(operation, Some(bounds), part, terms, KeptAlive::new(held));
         Ok(async move {
             let answer = match reduction.await {
-                Ok(reduction) => put_back(reduction, segment, place, &account).await,
-                Err(error) => no_result((&member, &running), error, tensor).await,
+                Ok(completion) => put_back(completion, segment, place, &account).await,
+                Err(error) => no_result(&member, error, tensor).await,
             };
             // The entry is released before the answer is sent, so that the client can reduce the same elements again.
             drop(entry);
@@ -107,22 +110,16 @@ fn part(request: &v1::AllReduceRequest) -> StepPart {
     }
 }
 
-fn terms(request: &v1::AllReduceRequest, position: StreamPosition) -> Terms {
-    let milliseconds = Some(request.deadline_milliseconds).filter(|milliseconds| *milliseconds > 0);
-    Terms { deadline: milliseconds.map(Duration::from_millis), regroup: request.regroup_generation, position }
-}
-
-/// Writes the result, if there is one, to its place in the segment, and keeps its vector for later
-/// all-reduces.
+/// Writes the sums to their place in the segment, and keeps their vector for later all-reduces.
 async fn put_back(
-    reduction: Completion,
+    completion: Completion,
     segment: Arc<Segment>,
     place: ElementRange,
     account: &Account,
 ) -> v1::AllReduceResponse {
-    let answer = messages::all_reduced(&reduction);
-    let Completion { outcome, held, .. } = reduction;
-    let Outcome::Reduced(Reduced { sums, .. }) = outcome else { return answer };
+    let answer = messages::all_reduced(&completion);
+    let Completion { reduced, held, .. } = completion;
+    let sums = reduced.sums;
     let written = copy(place, move || segment.write(place, &sums).map(|()| sums)).await;
     // The vector's memory must be released first, because the vector is kept in memory that is reserved but not in use.
     drop(held);
@@ -142,11 +139,10 @@ async fn put_back(
 }
 
 /// Returns the answer for an all-reduce without a result, with the reason.
-async fn no_result(
-    (member, running): (&Member, &Running),
-    error: AgentError,
-    tensor: String,
-) -> v1::AllReduceResponse {
+async fn no_result(member: &Member, error: AgentError, tensor: String) -> v1::AllReduceResponse {
+    if let Some(interrupted) = messages::interrupted(&error) {
+        return interrupted;
+    }
     let not_started = matches!(error, AgentError::Refused(_) | AgentError::StreamBroken);
     let end = match error {
         AgentError::Ended { .. } => member.wait_for_end().await,
@@ -157,9 +153,13 @@ async fn no_result(
         Some(JobError::Failed { reason, wrong_sum: true, .. }) => {
             AgentError::Disputed { tensor, verdict: reason.clone() }
         }
-        _ => error,
+        _ => member.explain(error).await,
     };
-    messages::failed(&agent_status(&error, running.away()), not_started, matches!(end, Some(Ok(()))))
+    messages::failed(
+        &agent_status(&error, member.unreachable_for()),
+        not_started,
+        matches!(end, Some(Ok(()))),
+    )
 }
 
 /// Runs a copy. A large tensor is copied on a blocking thread, because the copy would delay the

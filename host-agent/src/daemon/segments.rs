@@ -17,11 +17,11 @@ use super::segment::{ElementRange, Segment};
 #[derive(Debug)]
 pub(crate) struct Segments {
     account: Arc<Account>,
-    state: Mutex<State>,
+    state: Mutex<OpenSegments>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OpenSegments {
     open: BTreeMap<u32, Arc<Segment>>,
     opened: u32,
 }

@@ -205,14 +205,14 @@ impl Agent for Service {
     ) -> Result<Response<v1::CountCollectivesResponse>, Status> {
         let v1::CountCollectivesRequest { session, counts } = request.into_inner();
         let (session, _call) = self.sessions.call(&session)?;
-        session.job()?.member.running()?.collectives.add(counts)?;
+        session.job()?.member.collectives.add(counts)?;
         Ok(Response::new(v1::CountCollectivesResponse {}))
     }
 
     async fn stats(&self, request: Request<v1::StatsRequest>) -> Result<Response<v1::StatsResponse>, Status> {
         let (session, _call) = self.sessions.call(&request.into_inner().session)?;
-        let running = session.job()?.member.running()?;
-        let stats = tokio::task::spawn_blocking(move || running.agent.stats()).await;
+        let agent = session.job()?.member.agent()?;
+        let stats = tokio::task::spawn_blocking(move || agent.stats()).await;
         let stats = stats.map_err(|error| Status::internal(error.to_string()))?;
         let stats = stats.map_err(|error| agent_status(&error, None))?;
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -303,10 +303,10 @@ async fn tell(
         let phase = phases.borrow_and_update().clone();
         let event = match phase {
             Phase::Waiting => None,
-            Phase::Running(running) => {
+            Phase::Running(agent) => {
                 // If the agent has already ended, the next phase reports the end.
-                let situation = running.agent.situation().await.ok();
-                situation.map(|situation| Event::Started(started(&session, host, &running, situation)))
+                let situation = agent.situation().await.ok();
+                situation.map(|situation| Event::Started(started(&session, host, agent.width, situation)))
             }
             Phase::Over(Ok(())) => Some(Event::Ended(v1::Ended {})),
             Phase::Over(Err(error)) => Some(Event::Failed(v1::Failed { reason: error.to_string() })),

@@ -70,13 +70,13 @@ impl Session {
 /// All sessions.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    state: Mutex<State>,
+    state: Mutex<OpenSessions>,
     /// Notified when a process has gone.
     gone: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OpenSessions {
     open: HashMap<SessionId, Arc<Session>>,
     /// True once the agent is shutting down.
     closed: bool,

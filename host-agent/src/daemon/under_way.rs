@@ -14,12 +14,12 @@ use super::segment::Stretch;
 /// The all-reduces under way, and the bytes of their elements.
 #[derive(Debug, Default)]
 pub(super) struct UnderWay {
-    state: Mutex<State>,
+    state: Mutex<ByteRanges>,
     ended: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ByteRanges {
     /// The byte ranges of the all-reduces under way, in the order in which they were started.
     stretches: BTreeMap<u64, Stretch>,
     entered: u64,

@@ -12,7 +12,6 @@ use tributary_api::agent::{Moments, v1};
 use tributary_ps::client::Waiting;
 
 use super::member::{Member, Phase};
-use super::running::Running;
 
 /// Reports to the process and the log what the job waits for, until the caller drops the future.
 pub(super) async fn say(
@@ -29,8 +28,8 @@ pub(super) async fn say(
         let phase = phase.borrow().clone();
         let (time, what) = match &phase {
             Phase::Waiting => (opened.elapsed(), None),
-            Phase::Running(running) => match wait_of(running).await {
-                Some((time, what)) => (time, Some(what)),
+            Phase::Running(_) => match member.situation().await.and_then(|situation| situation.wait) {
+                Some(wait) => (wait.silent, Some(wait.to_string())),
                 None => (Duration::ZERO, None),
             },
             // The job no longer waits, and another task reports the job's end.
@@ -64,19 +63,10 @@ pub(super) async fn pass_on(
     std::future::pending::<()>().await;
 }
 
-/// Returns the duration and the cause of the wait of the all-reduces under way.
-async fn wait_of(running: &Running) -> Option<(Duration, String)> {
-    // A wait cannot be longer than the oldest all-reduce under way, so a young all-reduce needs no check.
-    running.under_way().filter(|since| since.elapsed() >= Moments::FIRST)?;
-    let wait = running.agent.situation().await.ok()?.wait?;
-    Some((wait.silent, wait.to_string()))
-}
-
 /// Returns the controller's reasons for the wait, or a text that the controller is unreachable.
 async fn reasons(member: &Member) -> String {
-    let away = *member.away.borrow();
-    if let Some(since) = away {
-        return format!("; the controller has been away for {:.1?}", since.elapsed());
+    if let Some(time) = member.unreachable_for() {
+        return format!("; the controller has been away for {time:.1?}");
     }
     let Some(job) = member.speaker.job().await else { return String::new() };
     let mut reasons = String::new();

@@ -145,7 +145,7 @@ async fn follow(membership: &mut Membership, agent: &JobAgent, generation: u32) 
                     membership.holds(generation);
                     answering = Box::pin(answers::changed(membership.speaker(), generation));
                 }
-                Next::Asked(ask) => answering = Box::pin(answer(membership.speaker(), agent, ask)),
+                Next::Question(ask) => answering = Box::pin(answer(membership.speaker(), agent, ask)),
                 Next::Nothing => {}
             },
             () = &mut answering => answering = Box::pin(future::pending()),
@@ -163,7 +163,7 @@ enum Next {
     /// The agent is in this generation. The member must confirm that to the controller.
     Changed(u32),
     /// The agent must answer a question of the controller.
-    Asked(answers::Ask),
+    Question(answers::Ask),
     Nothing,
 }
 
@@ -179,12 +179,12 @@ impl Follower<'_> {
         let job = || self.job.clone();
         Ok(match event {
             JobEvent::Start(config) | JobEvent::Change(config) => self.change(&config).await?,
-            JobEvent::Prepare { generation } => self.asked(generation, answers::Question::Prepare),
+            JobEvent::Prepare { generation } => self.question(generation, answers::Question::Prepare),
             JobEvent::Proceed { generation, until } => {
-                self.asked(generation, answers::Question::Proceed { until })
+                self.question(generation, answers::Question::Proceed { until })
             }
             JobEvent::Provide { generation, seqs } => {
-                self.asked(generation, answers::Question::Provide { seqs })
+                self.question(generation, answers::Question::Provide { seqs })
             }
             JobEvent::Detached(detached) => self.detach(detached).await?,
             JobEvent::Ended | JobEvent::Relieved => Next::Over,
@@ -230,12 +230,12 @@ impl Follower<'_> {
         Ok(Next::Changed(self.generation))
     }
 
-    fn asked(&self, generation: u32, question: answers::Question) -> Next {
+    fn question(&self, generation: u32, question: answers::Question) -> Next {
         if generation <= self.generation {
             tracing::info!(job = self.job, generation, "asked about a generation that is over");
             return Next::Nothing;
         }
-        Next::Asked(answers::Ask { generation, question })
+        Next::Question(answers::Ask { generation, question })
     }
 }
 

@@ -24,13 +24,13 @@ struct Shared {
     host: String,
     controller: Remote,
     open_port: OpenPort,
-    state: Mutex<State>,
+    state: Mutex<ServedJobs>,
     /// The reason to leave all jobs; `None` while the host serves them.
     leaving: watch::Sender<Option<String>>,
 }
 
 #[derive(Default)]
-struct State {
+struct ServedJobs {
     /// The served jobs, by name; `None` if another part of this process serves the job.
     served: BTreeMap<String, Option<Served>>,
     agents: Vec<(String, Weak<ServerAgent>)>,
@@ -184,7 +184,7 @@ impl Servers {
         serve_job(controller, JobMember::server(job, token, host), open_port, leave, start).await
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ServedJobs> {
         self.0.state.lock()
     }
 }

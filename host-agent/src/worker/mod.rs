@@ -1,19 +1,16 @@
 //! The worker's agent: all-reduces for a training process.
 
 mod detached;
+mod members;
 mod regroup;
-mod role;
-mod start;
+mod request;
+mod state;
+mod training_progress;
 mod wait;
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use crossbeam_channel::bounded;
-use tributary_api::JobConfig;
+use tributary_api::{JobConfig, v1};
 use tributary_link::FramePort;
 use tributary_protocol::{AllReduce, FinishedSlice, Reduced, Standing, Timers, WorkerStats};
 use tributary_wire::{Rank, Seq};
@@ -22,119 +19,25 @@ use crate::AgentStats;
 use crate::error::AgentError;
 use crate::handle::Handle;
 pub use detached::Detached;
+pub use members::Members;
 pub use regroup::Regroup;
-use role::{Asked, Command, Reply, WorkerRole};
+pub(crate) use request::{Completion, ReduceRequest, StreamPosition};
+use state::WorkerState;
+pub(crate) use training_progress::StepPart;
 pub use wait::Wait;
 
-/// The agent of one worker of a job. Training threads share it by reference. Dropping it stops its
-/// thread.
-pub struct WorkerAgent(Handle<WorkerRole>);
-
-/// A value that is kept with an all-reduce's data, and returned with its result. An all-reduce that
-/// has failed or that its caller has abandoned continues in the background after the answer. It keeps the value until
-/// it is done.
-pub(crate) struct KeptAlive(#[allow(dead_code, reason = "to be dropped")] Box<dyn Send>);
-
-impl KeptAlive {
-    pub(crate) fn new(held: impl Send + 'static) -> Self {
-        Self(Box::new(held))
-    }
-}
-
-impl fmt::Debug for KeptAlive {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeptAlive")
-    }
-}
-
-/// The terms of an all-reduce.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Terms {
-    /// The time limit of the all-reduce, counted from the end of the preceding all-reduce; `None` if it
-    /// has no limit.
-    pub(crate) deadline: Option<Duration>,
-    /// The generation whose joiners this all-reduce synchronises; 0 if it does not synchronise.
-    pub(crate) regroup: u32,
-    /// The position of the all-reduce in its stream. It is refused if an earlier all-reduce of the stream
-    /// was refused.
-    pub(crate) position: StreamPosition,
-}
-
-/// The place of an all-reduce among all-reduces that a process starts one after another without
-/// waiting for results.
-/// If one all-reduce is not started, no later one is started. A later all-reduce would otherwise take its place in the
-/// order of the job's operations, and would be added to other members' all-reduces of another name. Earlier all-reduces
-/// are started, even if the worker handles them later.
-#[derive(Debug, Clone)]
-pub(crate) struct StreamPosition {
-    place: u64,
-    /// The first place whose all-reduce was not started; `u64::MAX` if there is none.
-    broken: Arc<AtomicU64>,
-}
-
-impl Default for StreamPosition {
-    fn default() -> Self {
-        Self { place: 0, broken: Arc::new(AtomicU64::new(u64::MAX)) }
-    }
-}
-
-impl StreamPosition {
-    /// Returns the position with number `place` in the same stream.
-    pub(crate) fn at(&self, place: u64) -> Self {
-        Self { place, broken: Arc::clone(&self.broken) }
-    }
-
-    /// Notes that the all-reduce at this position was not started.
-    pub(crate) fn break_off(&self) {
-        self.broken.fetch_min(self.place, Ordering::AcqRel);
-    }
-
-    /// Returns true if the all-reduce at this position, or an earlier one, was not started.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.broken.load(Ordering::Acquire) <= self.place
-    }
-}
-
-/// The answer to an all-reduce.
-#[derive(Debug)]
-pub(crate) struct Completion {
-    pub(crate) outcome: Outcome,
-    /// The members of the job at the time of the answer.
-    pub(crate) members: Arc<Members>,
-    /// The value that was kept with the data, if the outcome contains the data; `None` if the worker
-    /// still has the data.
-    #[allow(dead_code, reason = "to be dropped")]
-    pub(crate) held: Option<KeptAlive>,
-}
-
-/// The outcome of an all-reduce.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Outcome {
-    /// The sums of the all-reduce.
-    Reduced(Reduced),
-    /// The all-reduce has no sums, because the members must synchronise first.
-    Regroup(Regroup),
-    /// The all-reduce has no sums, because the job continues without this worker for now.
-    Detached(Detached),
-}
-
-/// The members of one generation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Members {
-    /// The generation's number.
-    pub generation: u32,
-    /// Ranks of the members, ascending.
-    pub ranks: Vec<Rank>,
-    /// Ranks whose data the members process, ascending: the members' own ranks and the ranks whose data
-    /// they have adopted.
-    pub shards: Vec<Rank>,
-    /// Ranks that have left the job while this worker was a member, with the reasons.
-    pub lost: BTreeMap<Rank, String>,
-}
+/// The agent of one worker of a job.
+pub type WorkerAgent = Handle<WorkerState>;
 
 /// The present situation of a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Situation {
+    /// The worker's rank.
+    pub rank: Rank,
+    /// The maximum number of slices in flight.
+    pub window: u32,
+    /// The number of switches that added the job's gradients when the worker joined.
+    pub switches: u32,
     /// The members of the job.
     pub members: Arc<Members>,
     /// The joiners with which the process must synchronise, if any.
@@ -146,36 +49,44 @@ pub struct Situation {
     pub has_given_up: bool,
 }
 
-impl WorkerAgent {
+impl Handle<WorkerState> {
     /// Starts a worker with the controller's configuration, on the port that leads to its first switch.
     ///
     /// [`AgentError::OtherRole`] if the configuration is for a server; [`AgentError::Config`] or [`AgentError::Frame`]
     /// if it is invalid; [`AgentError::System`] if the port cannot be registered or the thread cannot be started;
     /// [`AgentError::Mtu`] if the port does not carry the job's frames.
     pub fn start(config: &JobConfig, timers: Timers, port: Box<dyn FramePort>) -> Result<Self, AgentError> {
-        let role = WorkerRole::new(config, timers)?;
-        Handle::start(&format!("worker {}", role.rank()), (&config.name, config.width), role, port).map(Self)
+        let state = WorkerState::new(config, timers)?;
+        Self::spawn(&format!("worker {}", state.rank()), (&config.name, config.width), state, port)
     }
 
     /// Runs an all-reduce over all members of the job, and blocks until the result has arrived. Every
     /// member must start the same operations in the same order. Operations of several threads run in the order of their
-    /// calls.
+    /// calls. Must not be called in async code.
     ///
     /// # Errors
     /// [`AgentError::Collective`] if the operation failed; [`AgentError::Refused`] if it was not started;
     /// [`AgentError::Regroup`] if members have joined; [`AgentError::Detached`] while the job continues without this
     /// worker; [`AgentError::Ended`] if the agent has ended, or ends before the result.
     pub fn all_reduce(&self, operation: AllReduce) -> Result<Reduced, AgentError> {
-        let (sender, result) = bounded(1);
-        // The answer is dropped if the caller no longer waits for it.
-        let reply: Reply = Box::new(move |reduction| drop(sender.send(reduction)));
-        let (terms, held) = (Terms::default(), KeptAlive::new(()));
-        self.0.submit(Command::Reduce(Asked { operation, bounds: None, terms, held, reply }))?;
-        match self.0.wait_for(&result)??.outcome {
-            Outcome::Reduced(reduced) => Ok(reduced),
-            Outcome::Regroup(Regroup { joined, .. }) => Err(AgentError::Regroup { joined }),
-            Outcome::Detached(detached) => Err(AgentError::Detached(detached)),
-        }
+        let request = ReduceRequest::new(operation);
+        let result = self.request(|worker, now, reply| worker.reduce(now, request, reply))?;
+        Ok(result.blocking_recv().map_err(|_| self.end_error())??.reduced)
+    }
+
+    /// Starts an all-reduce after all all-reduces that were started before, and returns a future of its
+    /// result. When `start_reduce` returns, the position of the all-reduce in the order is fixed. The all-reduce
+    /// continues if the future is dropped.
+    ///
+    /// The future's errors are the errors of [`all_reduce`](Self::all_reduce), [`AgentError::Deadline`] and
+    /// [`AgentError::StreamBroken`].
+    pub(crate) fn start_reduce(
+        self: &Arc<Self>,
+        request: ReduceRequest,
+    ) -> impl Future<Output = Result<Completion, AgentError>> + Send + 'static + use<> {
+        let started = self.request(|worker, now, reply| worker.reduce(now, request, reply));
+        let agent = Arc::clone(self);
+        async move { started?.await.map_err(|_| agent.end_error())? }
     }
 
     /// Freezes the worker, and returns its progress. A frozen worker accepts no result, sends nothing,
@@ -184,7 +95,7 @@ impl WorkerAgent {
     /// # Errors
     /// [`AgentError::Ended`] if the agent has ended.
     pub async fn freeze(&self) -> Result<Standing, AgentError> {
-        self.0.ask(|reply| Command::Freeze { reply }).await
+        self.call(|worker, _| worker.freeze()).await
     }
 
     /// Continues in the present generation until `until` operations, counted from the job's start, are
@@ -193,7 +104,8 @@ impl WorkerAgent {
     /// # Errors
     /// [`AgentError::Ended`] if the agent has ended.
     pub async fn proceed(&self, until: u64) -> Result<Standing, AgentError> {
-        self.0.ask(|reply| Command::Proceed { until, reply }).await
+        let progress = self.request(move |worker, now, reply| worker.proceed(now, until, reply))?;
+        progress.await.map_err(|_| self.end_error())
     }
 
     /// Returns the results of the `slices` that the worker still has.
@@ -201,7 +113,7 @@ impl WorkerAgent {
     /// # Errors
     /// [`AgentError::Ended`] if the agent has ended.
     pub async fn finished(&self, slices: Vec<Seq>) -> Result<Vec<FinishedSlice>, AgentError> {
-        self.0.ask(|reply| Command::Provide { slices, reply }).await
+        self.call(|worker, _| worker.finished(slices)).await
     }
 
     /// Changes to another generation of the job, and continues if the worker was frozen. If the worker is
@@ -212,8 +124,8 @@ impl WorkerAgent {
     /// configuration is invalid; the worker then stays in the old generation. [`AgentError::Ended`] if the agent has
     /// ended.
     pub async fn change(&self, config: &JobConfig) -> Result<(), AgentError> {
-        let config = Box::new(config.clone());
-        self.0.ask(|reply| Command::Change { config, reply }).await?
+        let config = config.clone();
+        self.call(move |worker, now| worker.change(now, &config)).await?
     }
 
     /// Detaches the worker; the job continues without it. A detached worker sends nothing and accepts
@@ -223,7 +135,7 @@ impl WorkerAgent {
     /// # Errors
     /// [`AgentError::Ended`] if the agent has ended.
     pub async fn detach(&self, detached: Detached) -> Result<(), AgentError> {
-        self.0.ask(|reply| Command::Detach { detached, reply }).await
+        self.call(|worker, now| worker.detach(now, detached)).await
     }
 
     /// Returns the worker's present situation.
@@ -231,7 +143,12 @@ impl WorkerAgent {
     /// # Errors
     /// [`AgentError::Ended`] if the agent has ended.
     pub async fn situation(&self) -> Result<Situation, AgentError> {
-        self.0.ask(|reply| Command::Look { reply }).await
+        self.call(|worker, now| worker.situation(now)).await
+    }
+
+    /// Returns the progress that the agent regularly reports to the controller, without the job's name.
+    pub(crate) async fn progress(&self) -> Result<v1::JobProgress, AgentError> {
+        self.call(|worker, now| worker.progress(now)).await
     }
 
     /// Returns the present values of the counters.
@@ -239,26 +156,6 @@ impl WorkerAgent {
     /// # Errors
     /// [`AgentError::Ended`] if the agent has ended.
     pub fn stats(&self) -> Result<AgentStats<WorkerStats>, AgentError> {
-        self.0.stats()
-    }
-
-    /// Ends the agent from any thread. Callers that wait for a result get [`AgentError::Ended`] with this
-    /// reason.
-    pub fn end(&self, reason: &str) {
-        self.0.end(reason);
-    }
-
-    /// Waits until the agent has ended, on request or because of a failure, and returns the reason: an
-    /// [`AgentError::Ended`].
-    pub async fn ended(&self) -> AgentError {
-        self.0.wait_for_end().await
-    }
-
-    /// Stops the agent and waits for its thread. Callers that still wait for a result get no result.
-    ///
-    /// # Errors
-    /// [`AgentError::Ended`] if the agent had failed before.
-    pub fn stop(self) -> Result<(), AgentError> {
-        self.0.stop()
+        self.call_blocking(|driver| driver.stats())
     }
 }

@@ -11,7 +11,7 @@ use tributary_api::JobConfig;
 use tributary_protocol::Reduced;
 use tributary_wire::Rank;
 
-use super::Members;
+use super::members::Members;
 
 /// An order to synchronise. Members have joined since the last all-reduce, or the members' share of
 /// the data has changed. Before the next all-reduce, all members must take over the leader's parameters.

@@ -1,57 +1,36 @@
 //! The state and the work of a worker's thread.
 
+use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tributary_api::{JobConfig, Role as JobRole};
+use tributary_api::{JobConfig, Role, v1};
 use tributary_protocol::{
-    AllReduce, Bounds, CollectiveError, FinishedSlice, OperationEvent, OperationId, Reduced, Standing, Time,
-    Timers, Worker, WorkerConfig, WorkerStats,
+    CollectiveError, FinishedSlice, OperationEvent, OperationId, Reduced, Standing, Time, Timers, Worker,
+    WorkerConfig, WorkerStats,
 };
 use tributary_wire::{FrameView, Hop, JobId, Kind, MacAddr, Rank, Seq, SliceWidth};
 
+use super::detached::Detached;
+use super::members::Members;
 use super::regroup::{self, Joined};
-use super::{Completion, Detached, KeptAlive, Members, Outcome, Situation, Terms, Wait};
-use crate::driver::Role;
+use super::request::{Completion, ReduceRequest};
+use super::training_progress::{AllReduceEnd, StepPart, TrainingProgress};
+use super::{Situation, Wait};
+use crate::driver::StateMachine;
 use crate::error::AgentError;
 use crate::link::{FrameLink, Route, Verdict};
 
-/// A function that sends the answer to the caller.
-pub(super) type Reply = Box<dyn FnOnce(Result<Completion, AgentError>) + Send>;
-
-/// An operation to start, and the function that sends its answer.
-pub(crate) struct Asked {
-    pub(super) operation: AllReduce,
-    /// The bounds of the operation's elements, if they are known.
-    pub(super) bounds: Option<Bounds>,
-    pub(super) terms: Terms,
-    pub(super) held: KeptAlive,
-    pub(super) reply: Reply,
-}
-
-/// A command to a worker.
-pub(crate) enum Command {
-    /// Start an operation, and report its outcome.
-    Reduce(Asked),
-    /// Freeze, and report the progress.
-    Freeze { reply: oneshot::Sender<Standing> },
-    /// Continue until `until` operations are done, and then report the progress.
-    Proceed { until: u64, reply: oneshot::Sender<Standing> },
-    /// Return the results of slices.
-    Provide { slices: Vec<Seq>, reply: oneshot::Sender<Vec<FinishedSlice>> },
-    /// Take no part in the job until a change to another generation.
-    Detach { detached: Detached, reply: oneshot::Sender<()> },
-    /// Change to another generation.
-    Change { config: Box<JobConfig>, reply: oneshot::Sender<Result<(), AgentError>> },
-    /// Report the situation.
-    Look { reply: oneshot::Sender<Situation> },
-}
+/// The sender of an all-reduce's result to its caller. The result is dropped if the caller no longer
+/// waits for it.
+type ReduceReply = oneshot::Sender<Result<Completion, AgentError>>;
 
 /// An operation that has not ended.
 struct Pending {
-    reply: Reply,
+    reply: ReduceReply,
+    part: StepPart,
     /// The time limit, counted from the end of the preceding operation.
     deadline: Option<Duration>,
     /// The time at which the operation was started.
@@ -60,8 +39,10 @@ struct Pending {
     synchronises: Option<Joined>,
 }
 
-pub(crate) struct WorkerRole {
+/// The state of a worker's thread.
+pub struct WorkerState {
     worker: Worker,
+    training_progress: TrainingProgress,
     timers: Timers,
     /// The reason while the job continues without this worker.
     detached: Option<Detached>,
@@ -69,6 +50,8 @@ pub(crate) struct WorkerRole {
     rank: Rank,
     width: SliceWidth,
     window: u32,
+    /// The number of switches that added the job's gradients when the worker joined.
+    switches: u32,
     up: Route,
     /// The possible destinations of a result: the worker's own address and the job's multicast address.
     addresses: [MacAddr; 2],
@@ -83,9 +66,9 @@ pub(crate) struct WorkerRole {
     given_up: Option<Time>,
     /// Operations that wait for the outcome of a synchronising operation. If that operation fails to
     /// synchronise the members, they must not be reduced.
-    behind: VecDeque<Asked>,
+    behind: VecDeque<(ReduceRequest, ReduceReply)>,
     /// The value that is kept with the data of each operation that the worker still has, pending or not.
-    held: BTreeMap<OperationId, KeptAlive>,
+    held: BTreeMap<OperationId, Box<dyn Any + Send>>,
     /// Receives the progress when the worker has proceeded as far as ordered.
     proceeding: Option<oneshot::Sender<Standing>>,
     /// The time at which the worker was frozen, if it is frozen.
@@ -96,9 +79,9 @@ pub(crate) struct WorkerRole {
     moved: Time,
 }
 
-impl WorkerRole {
+impl WorkerState {
     pub(super) fn new(config: &JobConfig, timers: Timers) -> Result<Self, AgentError> {
-        let JobRole::Worker { rank, up, secret, confidential } = &config.role else {
+        let Role::Worker { rank, up, secret, confidential } = &config.role else {
             return Err(AgentError::OtherRole { job: config.name.clone(), started_as: "worker" });
         };
         let rank = *rank;
@@ -114,15 +97,17 @@ impl WorkerRole {
             begun: config.begun,
             timers: Timers { slice_time: config.slice_time, ..timers },
         })?;
-        let members = members(config, None);
+        let members = Arc::new(Members::new(config, None));
         Ok(Self {
             worker,
+            training_progress: TrainingProgress::default(),
             timers,
             detached: None,
             job: config.job,
             rank,
             width: config.width,
             window: config.window,
+            switches: config.switches,
             up: Route::new(&config.own, &config.server, up.clone())?,
             addresses: [config.own.mac, config.multicast.mac],
             joined: Joined::new(config, &members),
@@ -140,42 +125,50 @@ impl WorkerRole {
     }
 
     /// Returns the worker's rank.
-    pub(super) fn rank(&self) -> Rank {
+    pub(crate) fn rank(&self) -> Rank {
         self.rank
+    }
+
+    /// Handles a new request for an all-reduce.
+    pub(super) fn reduce(&mut self, now: Time, request: ReduceRequest, reply: ReduceReply) {
+        self.training_progress.begin(now);
+        self.admit(now, request, reply);
     }
 
     /// Starts an operation, or queues it behind a synchronising operation, unless it can be answered
     /// immediately.
-    fn reduce(&mut self, now: Time, asked: Asked) {
-        if let Some(detached) = &self.detached {
-            let outcome = Outcome::Detached(detached.clone());
-            return self.answer(asked.reply, Ok(outcome), Some(asked.held));
-        }
-        if asked.terms.position.is_broken() {
-            return self.answer(asked.reply, Err(AgentError::StreamBroken), None);
-        }
-        if let Some(joined) = self.joined.as_ref().filter(|joined| joined.generation != asked.terms.regroup) {
-            let outcome = Outcome::Regroup(joined.regroup(&self.members));
-            return self.answer(asked.reply, Ok(outcome), Some(asked.held));
-        }
-        if self.is_synchronising() || !self.behind.is_empty() {
-            return self.behind.push_back(asked);
-        }
-        self.start(now, asked);
+    fn admit(&mut self, now: Time, request: ReduceRequest, reply: ReduceReply) {
+        let refusal = if let Some(detached) = &self.detached {
+            AgentError::Detached(detached.clone())
+        } else if request.position.is_broken() {
+            AgentError::StreamBroken
+        } else if let Some(joined) =
+            self.joined.as_ref().filter(|joined| joined.generation != request.regroup)
+        {
+            self.regroup_error(joined)
+        } else if self.is_synchronising() || !self.behind.is_empty() {
+            return self.behind.push_back((request, reply));
+        } else {
+            return self.start(now, request, reply);
+        };
+        let part = request.part;
+        // The memory of the request must be released first, because its caller may request the next all-reduce.
+        drop(request);
+        self.answer(now, part, reply, Err(refusal));
     }
 
-    fn start(&mut self, now: Time, Asked { operation, bounds, terms, held, reply }: Asked) {
+    fn start(&mut self, now: Time, request: ReduceRequest, reply: ReduceReply) {
+        let ReduceRequest { operation, bounds, deadline, part, position, held, .. } = request;
         match self.worker.start_measured(operation, bounds) {
             Ok(id) => {
                 let synchronises = self.joined.take();
                 self.held.insert(id, held);
-                let deadline = terms.deadline;
-                self.pending.insert(id, Pending { reply, deadline, started: now, synchronises });
+                self.pending.insert(id, Pending { reply, part, deadline, started: now, synchronises });
                 self.note_oldest(now);
             }
             Err(error) => {
-                terms.position.break_off();
-                self.answer(reply, Err(error.into()), None);
+                position.break_off();
+                self.answer(now, part, reply, Err(error.into()));
             }
         }
     }
@@ -187,10 +180,10 @@ impl WorkerRole {
     /// Handles the operations that waited for a synchronising operation as if they were requested now.
     fn let_follow(&mut self, now: Time) {
         while !self.is_synchronising()
-            && let Some(asked) = self.behind.pop_front()
+            && let Some((request, reply)) = self.behind.pop_front()
         {
             let rest = std::mem::take(&mut self.behind);
-            self.reduce(now, asked);
+            self.admit(now, request, reply);
             self.behind.extend(rest);
         }
     }
@@ -208,22 +201,58 @@ impl WorkerRole {
         }
     }
 
-    fn answer(&self, reply: Reply, outcome: Result<Outcome, AgentError>, held: Option<KeptAlive>) {
-        let members = Arc::clone(&self.members);
-        reply(outcome.map(|outcome| Completion { outcome, members, held }));
+    /// Sends the result of an all-reduce to its caller.
+    fn answer(
+        &mut self,
+        now: Time,
+        part: StepPart,
+        reply: ReduceReply,
+        result: Result<Completion, AgentError>,
+    ) {
+        let end = match &result {
+            Ok(_) => AllReduceEnd::Result,
+            Err(AgentError::Regroup { .. } | AgentError::Detached(_)) => AllReduceEnd::Interruption,
+            Err(_) => AllReduceEnd::Failure,
+        };
+        self.training_progress.end(now, part, end);
+        let _ = reply.send(result);
     }
 
-    /// Sends the present progress to the caller of `Proceed`, even if the worker has not finished.
+    fn regroup_error(&self, joined: &Joined) -> AgentError {
+        AgentError::Regroup { regroup: joined.regroup(&self.members), members: Arc::clone(&self.members) }
+    }
+
+    /// Freezes the worker, and returns the progress.
+    pub(super) fn freeze(&mut self) -> Standing {
+        self.worker.freeze();
+        self.stop_proceeding();
+        self.worker.standing()
+    }
+
+    /// Continues until `until` operations are done, and then sends the progress.
+    pub(super) fn proceed(&mut self, now: Time, until: u64, reply: oneshot::Sender<Standing>) {
+        self.stop_proceeding();
+        self.worker.proceed(now, until);
+        self.proceeding = Some(reply);
+    }
+
+    /// Returns the results of the `slices` that the worker still has.
+    pub(super) fn finished(&self, slices: Vec<Seq>) -> Vec<FinishedSlice> {
+        slices.into_iter().filter_map(|seq| self.worker.finished(seq).cloned()).collect()
+    }
+
+    /// Sends the present progress to the caller of `proceed`, even if the worker has not finished.
     fn stop_proceeding(&mut self) {
         if let Some(reply) = self.proceeding.take() {
             let _ = reply.send(self.worker.standing());
         }
     }
 
-    fn detach(&mut self, detached: Detached) {
+    /// Takes no part in the job until a change to another generation.
+    pub(super) fn detach(&mut self, now: Time, detached: Detached) {
         self.stop_proceeding();
-        for pending in std::mem::take(&mut self.pending).into_values() {
-            self.answer(pending.reply, Ok(Outcome::Detached(detached.clone())), None);
+        for Pending { part, reply, .. } in std::mem::take(&mut self.pending).into_values() {
+            self.answer(now, part, reply, Err(AgentError::Detached(detached.clone())));
         }
         self.detached = Some(detached);
     }
@@ -231,7 +260,8 @@ impl WorkerRole {
     /// Makes the worker a member again. It begins at the position that the configuration states.
     fn come_back(&mut self, config: &JobConfig) -> Result<(), AgentError> {
         self.check(config)?;
-        *self = Self::new(config, self.timers)?;
+        let training_progress = std::mem::take(&mut self.training_progress);
+        *self = Self { training_progress, ..Self::new(config, self.timers)? };
         Ok(())
     }
 
@@ -239,7 +269,7 @@ impl WorkerRole {
     /// server.
     fn check<'a>(&self, config: &'a JobConfig) -> Result<&'a [Hop], AgentError> {
         let job = || config.name.clone();
-        let JobRole::Worker { rank, up, .. } = &config.role else {
+        let Role::Worker { rank, up, .. } = &config.role else {
             return Err(AgentError::OtherRole { job: job(), started_as: "worker" });
         };
         if (*rank, config.width, config.window) != (self.rank, self.width, self.window) {
@@ -250,7 +280,8 @@ impl WorkerRole {
         Ok(up)
     }
 
-    fn change(&mut self, now: Time, config: &JobConfig) -> Result<(), AgentError> {
+    /// Changes to another generation.
+    pub(super) fn change(&mut self, now: Time, config: &JobConfig) -> Result<(), AgentError> {
         if let Some(detached) = &self.detached {
             // An order for a generation in which the worker was a member is out of date.
             let is_news = config.generation > detached.generation;
@@ -266,7 +297,7 @@ impl WorkerRole {
             return Ok(());
         }
         let up = Route::new(&config.own, &config.server, self.check(config)?.to_vec())?;
-        let members = members(config, Some(&self.members));
+        let members = Arc::new(Members::new(config, Some(&self.members)));
         let joined = Joined::new(config, &members);
         // Operations that have not begun must wait until the members have synchronised.
         let withdrawn = if joined.is_some() { self.worker.withdraw_waiting() } else { Vec::new() };
@@ -279,24 +310,26 @@ impl WorkerRole {
         self.joined = joined.or(self.joined.take());
         self.moved = now;
         for operation in withdrawn {
-            let held = self.held.remove(&operation);
+            self.held.remove(&operation);
             if let (Some(pending), Some(joined)) = (self.pending.remove(&operation), &self.joined) {
-                let outcome = Outcome::Regroup(joined.regroup(&self.members));
-                self.answer(pending.reply, Ok(outcome), held);
+                let error = self.regroup_error(joined);
+                self.answer(now, pending.part, pending.reply, Err(error));
             }
         }
         Ok(())
     }
 
-    fn completed(&mut self, pending: Pending, reduced: Reduced, held: Option<KeptAlive>) {
-        let outcome = match pending.synchronises {
+    fn completed(&mut self, now: Time, operation: OperationId, pending: Pending, reduced: Reduced) {
+        let Pending { reply, part, synchronises, .. } = pending;
+        let held = self.held.remove(&operation);
+        let result = match synchronises {
             Some(joined) if !regroup::is_led(&reduced) => {
-                let joined = self.joined.get_or_insert(joined);
-                Outcome::Regroup(joined.regroup(&self.members))
+                let joined = self.joined.get_or_insert(joined).clone();
+                Err(self.regroup_error(&joined))
             }
-            _ => Outcome::Reduced(reduced),
+            _ => Ok(Completion { reduced, members: Arc::clone(&self.members), held }),
         };
-        self.answer(pending.reply, Ok(outcome), held);
+        self.answer(now, part, reply, result);
     }
 
     fn failed(&mut self, now: Time, pending: Pending, error: CollectiveError) {
@@ -310,7 +343,7 @@ impl WorkerRole {
             }
             _ => error.into(),
         };
-        self.answer(pending.reply, Err(error), None);
+        self.answer(now, pending.part, pending.reply, Err(error));
     }
 
     /// Returns the deadline of the oldest operation. No later operation has an earlier deadline.
@@ -342,64 +375,40 @@ impl WorkerRole {
         }
     }
 
-    fn situation(&self, now: Time) -> Situation {
-        let since = self.oldest.map(|(_, since)| since);
+    /// Returns the wait of the pending operations, if there are any.
+    fn present_wait(&self, now: Time) -> Option<Wait> {
+        self.oldest.map(|(_, since)| self.wait(now, since))
+    }
+
+    pub(super) fn situation(&self, now: Time) -> Situation {
         Situation {
+            rank: self.rank,
+            window: self.window,
+            switches: self.switches,
             members: Arc::clone(&self.members),
             regroup: self.joined.as_ref().map(|joined| joined.regroup(&self.members)),
-            wait: since.map(|since| self.wait(now, since)),
+            wait: self.present_wait(now),
             has_given_up: self.worker.has_given_up() || !self.behind.is_empty(),
+        }
+    }
+
+    /// Returns the progress that the agent regularly reports to the controller, without the job's name.
+    pub(super) fn progress(&self, now: Time) -> v1::JobProgress {
+        let wait = self.present_wait(now);
+        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        v1::JobProgress {
+            stalled_milliseconds: wait.map_or(0, |wait| milliseconds(wait.silent)),
+            stalled_in_generation_milliseconds: wait.map_or(0, |wait| milliseconds(wait.unmoved)),
+            ..self.training_progress.progress()
         }
     }
 }
 
-/// Returns the members of a generation. `before` are the members of the previous generation.
-fn members(config: &JobConfig, before: Option<&Members>) -> Arc<Members> {
-    let mut shards = [config.ranks.as_slice(), &config.adopted].concat();
-    shards.sort_unstable();
-    let mut lost = before.map(|before| before.lost.clone()).unwrap_or_default();
-    lost.extend(before.iter().flat_map(|before| &before.ranks).map(|rank| (*rank, config.reason.clone())));
-    lost.retain(|rank, _| !config.ranks.contains(rank));
-    Arc::new(Members { generation: config.generation, ranks: config.ranks.clone(), shards, lost })
-}
-
-impl Role for WorkerRole {
-    type Command = Command;
+impl StateMachine for WorkerState {
     type Stats = WorkerStats;
 
     fn job(&self) -> JobId {
         self.job
-    }
-
-    fn handle_command(&mut self, now: Time, command: Command) {
-        // The answer is dropped if the caller no longer waits for it.
-        match command {
-            Command::Reduce(asked) => self.reduce(now, asked),
-            Command::Freeze { reply } => {
-                self.worker.freeze();
-                self.stop_proceeding();
-                let _ = reply.send(self.worker.standing());
-            }
-            Command::Proceed { until, reply } => {
-                self.stop_proceeding();
-                self.worker.proceed(now, until);
-                self.proceeding = Some(reply);
-            }
-            Command::Provide { slices, reply } => {
-                let finished = slices.into_iter().filter_map(|seq| self.worker.finished(seq).cloned());
-                let _ = reply.send(finished.collect());
-            }
-            Command::Detach { detached, reply } => {
-                self.detach(detached);
-                let _ = reply.send(());
-            }
-            Command::Change { config, reply } => {
-                let _ = reply.send(self.change(now, &config));
-            }
-            Command::Look { reply } => {
-                let _ = reply.send(self.situation(now));
-            }
-        }
     }
 
     fn handle_frame(&mut self, now: Time, frame: &FrameView<'_>) -> Verdict {
@@ -446,8 +455,7 @@ impl Role for WorkerRole {
             let Some(pending) = self.pending.remove(operation) else { continue };
             match event {
                 OperationEvent::Completed { operation, reduced } => {
-                    let held = self.held.remove(&operation);
-                    self.completed(pending, reduced, held);
+                    self.completed(now, operation, pending, reduced);
                 }
                 OperationEvent::Failed { error, .. } => self.failed(now, pending, error),
             }

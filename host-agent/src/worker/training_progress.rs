@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tokio::time::Instant;
 use tributary_api::v1;
+use tributary_protocol::Time;
 
 /// Number of steps that are remembered. A process makes fewer steps between two reports to the
 /// controller.
@@ -12,7 +12,7 @@ const REMEMBERED: usize = 16;
 
 /// The role of an all-reduce in its process's training.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum StepPart {
+pub(crate) enum StepPart {
     /// The all-reduce belongs to a step over this number of samples.
     OfStep {
         samples: u32,
@@ -23,15 +23,15 @@ pub(super) enum StepPart {
     Other,
 }
 
-/// The outcome of an all-reduce.
+/// The end of an all-reduce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum AllReduceEnd {
     /// The all-reduce has a result.
-    Reduced,
+    Result,
     /// The all-reduce ended with an order to the process, which then begins another step.
-    Told,
+    Interruption,
     /// The all-reduce ended with an error.
-    Failed,
+    Failure,
 }
 
 /// The progress of a job's processes.
@@ -39,18 +39,15 @@ pub(super) enum End {
 pub(super) struct TrainingProgress {
     /// All-reduces that have ended with a result.
     operations: u64,
-    /// The time at which the oldest of the all-reduces under way began; `None` if no all-reduce is under
-    /// way.
-    under_way: Option<Instant>,
     /// Number of all-reduces that are under way.
     count: usize,
     /// The last time at which an all-reduce began or ended; `None` if no all-reduce is under way.
-    moved: Option<Instant>,
+    moved: Option<Time>,
     /// The time at which the last all-reduce ended.
-    ended: Option<Instant>,
+    ended: Option<Time>,
     /// The length of the last period without an all-reduce.
     gap: Duration,
-    making: Making,
+    step: CurrentStep,
     /// The number of finished steps.
     steps: u64,
     last: VecDeque<v1::TrainingStep>,
@@ -58,56 +55,55 @@ pub(super) struct TrainingProgress {
 
 /// The step in progress.
 #[derive(Debug, Clone, Copy, Default)]
-struct Making {
+struct CurrentStep {
     compute: Duration,
     reduce: Duration,
     /// True if the time at which the step began is unknown.
     is_cut: bool,
     /// True if one of the step's all-reduces has ended with an order to the process.
-    is_told: bool,
+    is_interrupted: bool,
 }
 
 impl TrainingProgress {
     /// Notes that an all-reduce begins. If others are under way, the process did not wait for them. It
     /// has computed since the last of them began or ended.
-    pub(super) fn begin(&mut self, now: Instant) {
+    pub(super) fn begin(&mut self, now: Time) {
         self.count += 1;
         if let Some(moved) = self.moved.replace(now) {
-            self.making.compute += now - moved;
+            self.step.compute += now - moved;
             return;
         }
-        self.under_way = Some(now);
         match self.ended {
             Some(ended) => {
                 self.gap = now - ended;
-                self.making.compute += self.gap;
+                self.step.compute += self.gap;
             }
-            None => self.making.is_cut = true,
+            None => self.step.is_cut = true,
         }
     }
 
     /// Notes that an all-reduce has ended. The process has waited for it since the last begin or end of
     /// an all-reduce.
-    pub(super) fn end(&mut self, now: Instant, part: StepPart, end: End) {
+    pub(super) fn end(&mut self, now: Time, part: StepPart, end: AllReduceEnd) {
         self.count = self.count.saturating_sub(1);
         if let Some(moved) = self.moved.replace(now) {
-            self.making.reduce += now - moved;
+            self.step.reduce += now - moved;
         }
         if self.count == 0 {
-            (self.under_way, self.moved) = (None, None);
+            self.moved = None;
         }
         self.ended = Some(now);
-        self.operations += u64::from(end == End::Reduced);
-        self.making.is_told |= end == End::Told;
+        self.operations += u64::from(end == AllReduceEnd::Result);
+        self.step.is_interrupted |= end == AllReduceEnd::Interruption;
         match (part, end) {
-            (StepPart::OfStep { goes_on: true, .. }, End::Reduced | End::Told) => {}
-            (StepPart::OfStep { samples, .. }, End::Reduced | End::Told) => self.step_made(samples),
-            (StepPart::OfStep { .. }, End::Failed) | (StepPart::Other, _) => self.making = Making::default(),
+            (StepPart::Other, _) | (_, AllReduceEnd::Failure) => self.step = CurrentStep::default(),
+            (StepPart::OfStep { goes_on: true, .. }, _) => {}
+            (StepPart::OfStep { samples, .. }, _) => self.step_made(samples),
         }
     }
 
     fn step_made(&mut self, samples: u32) {
-        let Making { compute, reduce, is_cut, is_told } = std::mem::take(&mut self.making);
+        let CurrentStep { compute, reduce, is_cut, is_interrupted } = std::mem::take(&mut self.step);
         if is_cut {
             return;
         }
@@ -115,17 +111,11 @@ impl TrainingProgress {
         self.last.push_back(v1::TrainingStep {
             samples,
             compute_nanoseconds: nanoseconds(compute),
-            reduce_nanoseconds: (!is_told).then(|| nanoseconds(reduce)),
+            reduce_nanoseconds: (!is_interrupted).then(|| nanoseconds(reduce)),
         });
         if self.last.len() > REMEMBERED {
             self.last.pop_front();
         }
-    }
-
-    /// Returns the time at which the oldest all-reduce under way began; `None` if no all-reduce is under
-    /// way.
-    pub(super) fn under_way(&self) -> Option<Instant> {
-        self.under_way
     }
 
     /// Returns the report for the controller.
@@ -151,8 +141,8 @@ mod tests {
     const STEP: StepPart = StepPart::OfStep { samples: 16, goes_on: false };
 
     /// Returns a `TrainingProgress`, and a clock for it in milliseconds.
-    fn training_progress() -> (TrainingProgress, impl Fn(u64) -> Instant) {
-        let start = Instant::now();
+    fn training_progress() -> (TrainingProgress, impl Fn(u64) -> Time) {
+        let start = Time::ZERO;
         (TrainingProgress::default(), move |milliseconds| start + Duration::from_millis(milliseconds))
     }
 
@@ -169,18 +159,18 @@ mod tests {
     fn a_step_is_the_time_between_two_all_reduces() {
         let (mut training_progress, at) = training_progress();
         training_progress.begin(at(0));
-        assert_eq!(training_progress.under_way(), Some(at(0)));
-        training_progress.end(at(10), STEP, End::Reduced);
+        assert_eq!(training_progress.count, 1);
+        training_progress.end(at(10), STEP, AllReduceEnd::Result);
         assert_eq!(steps(&training_progress), [], "nobody knows when the first one began");
         training_progress.begin(at(40));
         // Two all-reduces that overlap count as one period of waiting.
         training_progress.begin(at(45));
-        training_progress.end(at(50), STEP, End::Failed);
-        assert_eq!(training_progress.under_way(), Some(at(40)));
-        training_progress.end(at(60), STEP, End::Reduced);
-        assert_eq!((training_progress.under_way(), training_progress.progress().operations), (None, 2));
+        training_progress.end(at(50), STEP, AllReduceEnd::Failure);
+        assert_eq!(training_progress.count, 1);
+        training_progress.end(at(60), STEP, AllReduceEnd::Result);
+        assert_eq!((training_progress.count, training_progress.progress().operations), (0, 2));
         training_progress.begin(at(90));
-        training_progress.end(at(95), STEP, End::Reduced);
+        training_progress.end(at(95), STEP, AllReduceEnd::Result);
         assert_eq!(steps(&training_progress).last(), Some(&(16, 30, Some(5))));
         assert_eq!(training_progress.progress().step_nanoseconds, 30_000_000);
     }
@@ -189,10 +179,10 @@ mod tests {
     fn a_step_may_have_several_all_reduces() {
         let (mut training_progress, at) = training_progress();
         training_progress.begin(at(0));
-        training_progress.end(at(10), STEP, End::Reduced);
+        training_progress.end(at(10), STEP, AllReduceEnd::Result);
         for (begun, ended, goes_on) in [(110, 120, true), (130, 150, true), (155, 160, false)] {
             training_progress.begin(at(begun));
-            training_progress.end(at(ended), StepPart::OfStep { samples: 32, goes_on }, End::Reduced);
+            training_progress.end(at(ended), StepPart::OfStep { samples: 32, goes_on }, AllReduceEnd::Result);
         }
         assert_eq!(steps(&training_progress), [(32, 115, Some(35))]);
     }
@@ -201,39 +191,39 @@ mod tests {
     fn what_is_computed_beside_all_reduces_is_no_waiting() {
         let (mut training_progress, at) = training_progress();
         training_progress.begin(at(0));
-        training_progress.end(at(10), STEP, End::Reduced);
+        training_progress.end(at(10), STEP, AllReduceEnd::Result);
         // Two further all-reduces begin while the first is under way. The process waits only after the last has begun.
         let part = |goes_on| StepPart::OfStep { samples: 16, goes_on };
         for begun in [110, 120, 135] {
             training_progress.begin(at(begun));
         }
         for (ended, goes_on) in [(150, true), (155, true), (160, false)] {
-            training_progress.end(at(ended), part(goes_on), End::Reduced);
+            training_progress.end(at(ended), part(goes_on), AllReduceEnd::Result);
         }
         // The next step's first all-reduce begins before this step's last one has ended.
         for begun in [260, 270] {
             training_progress.begin(at(begun));
         }
-        training_progress.end(at(280), part(true), End::Reduced);
+        training_progress.end(at(280), part(true), AllReduceEnd::Result);
         training_progress.begin(at(290));
-        training_progress.end(at(295), part(false), End::Reduced);
-        training_progress.end(at(300), STEP, End::Reduced);
+        training_progress.end(at(295), part(false), AllReduceEnd::Result);
+        training_progress.end(at(300), STEP, AllReduceEnd::Result);
         let expected = [(16, 100 + 25, Some(25)), (16, 100 + 10 + 10, Some(10 + 5)), (16, 0, Some(5))];
         assert_eq!(steps(&training_progress), expected);
-        assert_eq!(training_progress.under_way(), None);
+        assert_eq!(training_progress.count, 0);
     }
 
     #[test]
-    fn one_that_is_told_something_has_made_a_step_without_a_result() {
+    fn one_that_is_interrupted_something_has_made_a_step_without_a_result() {
         let (mut training_progress, at) = training_progress();
         training_progress.begin(at(0));
-        training_progress.end(at(10), STEP, End::Reduced);
+        training_progress.end(at(10), STEP, AllReduceEnd::Result);
         training_progress.begin(at(50));
-        training_progress.end(at(50), STEP, End::Told);
+        training_progress.end(at(50), STEP, AllReduceEnd::Interruption);
         training_progress.begin(at(51));
-        training_progress.end(at(70), StepPart::Other, End::Reduced);
+        training_progress.end(at(70), StepPart::Other, AllReduceEnd::Result);
         training_progress.begin(at(100));
-        training_progress.end(at(101), STEP, End::Reduced);
+        training_progress.end(at(101), STEP, AllReduceEnd::Result);
         assert_eq!(
             steps(&training_progress),
             [(16, 40, None), (16, 30, Some(1))],
@@ -242,13 +232,17 @@ mod tests {
     }
 
     #[test]
-    fn a_step_of_which_each_all_reduce_is_told_something_is_one_step() {
+    fn a_step_of_which_each_all_reduce_is_interrupted_something_is_one_step() {
         let (mut training_progress, at) = training_progress();
         training_progress.begin(at(0));
-        training_progress.end(at(10), STEP, End::Reduced);
+        training_progress.end(at(10), STEP, AllReduceEnd::Result);
         for (begun, goes_on) in [(50, true), (60, true), (80, false)] {
             training_progress.begin(at(begun));
-            training_progress.end(at(begun), StepPart::OfStep { samples: 16, goes_on }, End::Told);
+            training_progress.end(
+                at(begun),
+                StepPart::OfStep { samples: 16, goes_on },
+                AllReduceEnd::Interruption,
+            );
         }
         assert_eq!(steps(&training_progress), [(16, 70, None)]);
     }
@@ -261,7 +255,7 @@ mod tests {
             training_progress.end(
                 at(round * 10 + 10),
                 StepPart::OfStep { samples: round as u32, goes_on: false },
-                End::Reduced,
+                AllReduceEnd::Result,
             );
         }
         let progress = training_progress.progress();
