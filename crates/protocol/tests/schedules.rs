@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_protocol::{AllReduce, CollectiveError, Downlink, GradientData, NotFinite, OperationId, Sums};
 use tributary_wire::{Operator, Rank, Seq};
-use world::{Churn, Faults, Outcome, Setup, World, operation};
+use world::{Churn, Faults, OperationOutcome, Setup, World, operation};
 
 const STEPS: usize = 60_000;
 
@@ -150,7 +150,11 @@ fn calm(window: u32) -> Setup {
     }
 }
 
-fn outcomes(setup: &Setup, inputs: &[Vec<AllReduce>], prepare: impl FnOnce(&mut World)) -> Vec<Outcome> {
+fn outcomes(
+    setup: &Setup,
+    inputs: &[Vec<AllReduce>],
+    prepare: impl FnOnce(&mut World),
+) -> Vec<OperationOutcome> {
     let mut world = World::new(setup, inputs);
     prepare(&mut world);
     if let Err(stuck) = world.run_unchecked(10 * STEPS) {
@@ -221,7 +225,8 @@ fn a_damaged_bound_is_noticed_by_everyone() {
         let outcomes = outcomes(&Setup { seed, faults, ..calm(4) }, &inputs, |_| {});
         if format!("{outcomes:?}") != format!("{right:?}") {
             // If a damaged copy reports NaN, its receiver accepts that; the other members detect a wrong sum.
-            let wrong_sum = |outcome: &Outcome| matches!(outcome, Err(CollectiveError::WrongSum { .. }));
+            let wrong_sum =
+                |outcome: &OperationOutcome| matches!(outcome, Err(CollectiveError::WrongSum { .. }));
             assert!(outcomes.iter().all(Result::is_err) && outcomes.iter().any(wrong_sum), "seed {seed}");
             noticed += 1;
         }
