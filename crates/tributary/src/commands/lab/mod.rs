@@ -45,7 +45,7 @@ enum LabCommand {
     /// TRIBUTARY_TOKEN_FILE, TRIBUTARY_SOCKET and TRIBUTARY_CONTROLLER in its environment, so that `tributary
     /// allreduce` and others need no options, and what torchrun gives: RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR,
     /// MASTER_PORT, OMP_NUM_THREADS. When it fails on one worker, the others have 5 seconds to end by themselves.
-    Run(RunArgs),
+    Run(LabRunArgs),
     /// Run a command at one node, with this terminal; its exit status is that of the command
     ///
     /// At a worker it finds in its environment what `run` gives to a rank, and anywhere TRIBUTARY_CONTROLLER, so that
@@ -58,7 +58,7 @@ enum LabCommand {
     /// Show the log of a daemon, or those of all daemons by time, with the node's name in front
     Logs(logs::LogsArgs),
     /// Show the switches' counters, as `tributary counters` does
-    Counters(CountersArgs),
+    Counters(LabCountersArgs),
     /// Kill the daemon at a node at once (SIGKILL): of a switch, a worker (its agent), the
     /// server, the controller
     Kill(operations::StationArgs),
@@ -106,7 +106,7 @@ struct UpArgs {
 }
 
 #[derive(Debug, Args)]
-struct RunArgs {
+struct LabRunArgs {
     /// Topology file, for a fabric that exists only for this command
     topology: Option<PathBuf>,
 
@@ -138,7 +138,7 @@ struct DownArgs {
 }
 
 #[derive(Debug, Args)]
-struct CountersArgs {
+struct LabCountersArgs {
     #[command(flatten)]
     lab: operations::WhichLab,
 
@@ -203,13 +203,13 @@ fn down(args: &DownArgs) -> Result<()> {
     Ok(Lab::clean(name.map_or(DEFAULT_NAME, String::as_str))?)
 }
 
-fn show_counters(args: &CountersArgs) -> Result<()> {
+fn show_counters(args: &LabCountersArgs) -> Result<()> {
     let lab = args.lab.open()?;
     let record = Record::load(&lab)?;
     job::with_controller(&lab, &record, async |mut client| counters::show(&mut client, &args.shown).await)
 }
 
-async fn run_command(args: &RunArgs, page: Option<PagePlace>) -> Result<()> {
+async fn run_command(args: &LabRunArgs, page: Option<PagePlace>) -> Result<()> {
     let mut stop = Stop::new()?;
     let prefix = if args.no_prefix { Prefix::None } else { Prefix::Host };
     if let Some(topology) = &args.topology {
