@@ -23,7 +23,7 @@ pub(crate) enum Delivery {
     Done {
         /// The callback. It gets the outcome and `None`, or `None` and an exception.
         done: Py<PyAny>,
-        outcome: Result<Outcome, ClientError>,
+        outcome: Result<CallResult, ClientError>,
     },
     /// A stall report, which describes the event for which the process waits.
     Waits {
@@ -33,8 +33,8 @@ pub(crate) enum Delivery {
     },
 }
 
-/// The kind of result.
-pub(crate) enum Outcome {
+/// The result of a call.
+pub(crate) enum CallResult {
     /// The result of an all-reduce.
     ///
     /// Python gets the runs as tuples `(elements, weight, contributors)`, and the first element that is not
@@ -131,13 +131,13 @@ fn check(py: Python<'_>, callback: &Py<PyAny>, called: PyResult<Py<PyAny>>) {
     }
 }
 
-fn finish(py: Python<'_>, done: &Py<PyAny>, outcome: Result<Outcome, ClientError>) -> PyResult<Py<PyAny>> {
+fn finish(py: Python<'_>, done: &Py<PyAny>, outcome: Result<CallResult, ClientError>) -> PyResult<Py<PyAny>> {
     match outcome {
-        Ok(Outcome::Step(Step { iteration, updates, released_by, in_group })) => {
+        Ok(CallResult::Step(Step { iteration, updates, released_by, in_group })) => {
             done.call1(py, ((iteration, updates, released_by, in_group), py.None()))
         }
-        Ok(Outcome::Done) => done.call1(py, (py.None(), py.None())),
-        Ok(Outcome::Reduced(Reduced { runs, not_finite, .. })) => {
+        Ok(CallResult::Done) => done.call1(py, (py.None(), py.None())),
+        Ok(CallResult::Reduced(Reduced { runs, not_finite, .. })) => {
             let runs: Vec<_> =
                 runs.into_iter().map(|run| (run.elements, run.weight, run.contributors)).collect();
             let not_finite = not_finite.map(|NotFinite { element, rank }| (element, rank));

@@ -14,7 +14,7 @@ use tributary_client::{
     Operation, Profile, ProfileNumber, Regroup, Set,
 };
 
-use crate::deliver::{Delivery, Outcome, deliveries, telling};
+use crate::deliver::{CallResult, Delivery, deliveries, telling};
 use crate::error::{During, exception, exception_during, left};
 use crate::runtime::{Owned, check_not_forked, runtime, wait};
 use crate::schedule::{SetOfGradients, nanoseconds};
@@ -172,7 +172,7 @@ impl Job {
         let started = job.start(&mut segment.lock(), &operation);
         let reduction = started.map_err(|error| exception(py, &error))?;
         runtime.spawn(async move {
-            let outcome = reduction.await.map(Outcome::Reduced);
+            let outcome = reduction.await.map(CallResult::Reduced);
             // Without the delivery thread the interpreter is shutting down.
             let _ = deliveries.send(Delivery::Done { done, outcome });
         });

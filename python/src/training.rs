@@ -10,7 +10,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tributary_client::{Agent, ClientError, Observer, TrainingOptions};
 
-use crate::deliver::{Delivery, Outcome, deliveries, telling};
+use crate::deliver::{CallResult, Delivery, deliveries, telling};
 use crate::error::{exception, left};
 use crate::runtime::{Owned, check_not_forked, runtime, wait};
 use crate::segment::Segment;
@@ -96,7 +96,7 @@ impl Training {
         let (segment, first, count) = parameters;
         let elements = first..end(first, count)?;
         let step = self.with(py, |training| training.start_begin((&mut segment.get().lock(), elements)))?;
-        deliver(py, step, Outcome::Step, done)
+        deliver(py, step, CallResult::Step, done)
     }
 
     /// Pushes a gradient, or the last part of it, whose first value belongs to the parameter `first`.
@@ -120,7 +120,7 @@ impl Training {
             let (mut gradient, mut parameters) = (gradient.0.get().lock(), parameters.0.get().lock());
             training.start_push_rest((&mut gradient, given), first, (&mut parameters, taken))
         })?;
-        deliver(py, step, Outcome::Step, done)
+        deliver(py, step, CallResult::Step, done)
     }
 
     /// Pushes a part of the next gradient, whose first value belongs to the parameter `first`.
@@ -131,7 +131,7 @@ impl Training {
         let elements = begin..end(begin, count)?;
         let pushed =
             self.with(py, |training| training.start_push_part((&mut segment.get().lock(), elements), first))?;
-        deliver(py, pushed, |()| Outcome::Done, done)
+        deliver(py, pushed, |()| CallResult::Done, done)
     }
 
     /// Drops the parts that were pushed for the next gradient.
@@ -156,7 +156,7 @@ fn end(first: usize, count: usize) -> PyResult<usize> {
 fn deliver<T: 'static>(
     py: Python<'_>,
     coming: impl Future<Output = Result<T, ClientError>> + Send + 'static,
-    outcome: impl FnOnce(T) -> Outcome + Send + 'static,
+    outcome: impl FnOnce(T) -> CallResult + Send + 'static,
     done: Py<PyAny>,
 ) -> PyResult<()> {
     let (runtime, deliveries) = (runtime(py)?, deliveries()?);

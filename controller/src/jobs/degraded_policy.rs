@@ -1,7 +1,7 @@
 //! Decides when a job continues without degraded members, and when it takes them back.
 
 use tributary_planner::Member;
-use tributary_planner::degraded::{Decision, Verdict};
+use tributary_planner::degraded::{TeamDecision, Verdict};
 use tributary_wire::Rank;
 
 use super::detachment::{Detachment, Expectation, OnDegraded};
@@ -56,8 +56,8 @@ pub(super) fn well_again(job: &Job) -> Vec<Rank> {
 
 /// Describes the decision on degraded processes and its reason, as text for users.
 /// `name` returns the host of a rank.
-pub(crate) fn description(job: &Job, decision: &Decision, name: impl Fn(u16) -> String) -> String {
-    let Decision { degraded, all, .. } = decision;
+pub(crate) fn description(job: &Job, decision: &TeamDecision, name: impl Fn(u16) -> String) -> String {
+    let TeamDecision { degraded, all, .. } = decision;
     let names = |ranks: &[u16]| ranks.iter().map(|rank| name(*rank)).collect::<Vec<_>>().join(", ");
     let best = decision.best.and_then(|place| decision.candidates.get(place));
     let seconds = best.map_or(decision.today, |best| best.seconds);

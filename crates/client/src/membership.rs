@@ -8,10 +8,11 @@ use crate::regroup::Regroup;
 
 /// The members of the job as the agent's answers state them.
 #[derive(Debug)]
-pub(crate) struct Membership(Mutex<State>);
+pub(crate) struct Membership(Mutex<Members>);
 
+/// The members of one generation, and the change for which this process must synchronise.
 #[derive(Debug)]
-struct State {
+struct Members {
     generation: u32,
     ranks: Vec<u32>,
     /// The ranks that have left the job, with the reasons.
@@ -25,7 +26,7 @@ struct State {
 impl Membership {
     pub(crate) fn new(generation: u32, ranks: Vec<u32>, shards: Vec<u32>, regroup: Option<Regroup>) -> Self {
         let lost = BTreeMap::new();
-        Self(Mutex::new(State { generation, ranks, lost, shards, regroup, synchronised: 0 }))
+        Self(Mutex::new(Members { generation, ranks, lost, shards, regroup, synchronised: 0 }))
     }
 
     pub(crate) fn generation(&self) -> u32 {

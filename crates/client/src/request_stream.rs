@@ -27,24 +27,25 @@ pub(crate) type Answer = Result<Reduced, ClientError>;
 /// A stream of requests to the agent.
 #[derive(Debug)]
 pub(crate) struct RequestStream {
-    state: Mutex<State>,
+    state: Mutex<Requests>,
     /// The name of this member in errors.
     who: String,
     membership: Arc<Membership>,
     waits: Arc<Waits>,
 }
 
+/// The channel for further requests, and the requests without an answer.
 #[derive(Debug)]
-struct State {
+struct Requests {
     /// The channel to the task that sends the requests; `None` if the stream accepts no further requests.
     requests: Option<mpsc::UnboundedSender<v1::AllReduceRequest>>,
     asked: u64,
-    under_way: BTreeMap<u64, UnderWay>,
+    under_way: BTreeMap<u64, PendingAllReduce>,
 }
 
 /// An all-reduce without an answer.
 #[derive(Debug)]
-struct UnderWay {
+struct PendingAllReduce {
     loan: Loan,
     wait: Wait,
     tensor: String,
@@ -52,7 +53,7 @@ struct UnderWay {
     reply: oneshot::Sender<Answer>,
 }
 
-impl UnderWay {
+impl PendingAllReduce {
     /// Delivers the answer, or drops it if the caller no longer waits.
     fn end(self, answer: Answer) {
         drop((self.loan, self.wait));
@@ -81,7 +82,7 @@ impl RequestStream {
         who: String,
     ) -> Arc<Self> {
         let (sender, requests) = mpsc::unbounded_channel();
-        let state = State { requests: Some(sender), asked: 0, under_way: BTreeMap::new() };
+        let state = Requests { requests: Some(sender), asked: 0, under_way: BTreeMap::new() };
         let stream = Self { state: Mutex::new(state), who, membership, waits: Arc::clone(waits) };
         let stream = Arc::new(stream);
         runtime.spawn(Arc::clone(&stream).follow(client, requests));
@@ -106,7 +107,7 @@ impl RequestStream {
         let wait = self.waits.begin(Place::InOrder, deadline.into());
         let number = state.asked;
         state.asked += 1;
-        state.under_way.insert(number, UnderWay { loan, wait, tensor, reply });
+        state.under_way.insert(number, PendingAllReduce { loan, wait, tensor, reply });
         Ok(answer)
     }
 

@@ -19,16 +19,17 @@ const GRACE: Duration = Duration::from_secs(1);
 /// Everything in this process that waits for the agent, and the duration of the agent's silence.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    state: Mutex<State>,
+    state: Mutex<WaitList>,
     /// Notified when a first wait begins, and when no further wait will begin.
     begun: Notify,
     verdict: watch::Sender<Option<Verdict>>,
 }
 
+/// The waits in progress, and the agent's silence.
 #[derive(Debug, Default)]
-struct State {
+struct WaitList {
     begun: u64,
-    under_way: BTreeMap<u64, UnderWay>,
+    under_way: BTreeMap<u64, PendingWait>,
     /// True if the agent has sent something since the last check.
     heard: bool,
     /// The duration of the agent's silence until the last check.
@@ -39,8 +40,9 @@ struct State {
     is_closed: bool,
 }
 
+/// A wait in progress.
 #[derive(Debug)]
-struct UnderWay {
+struct PendingWait {
     place: Place,
     limit: Limit,
     /// The time from which a deadline counts; `None` while earlier waits come first.
@@ -106,7 +108,7 @@ impl Waits {
         let since = if is_behind { None } else { Some(Instant::now()) };
         let number = state.begun;
         state.begun += 1;
-        state.under_way.insert(number, UnderWay { place, limit, since });
+        state.under_way.insert(number, PendingWait { place, limit, since });
         if std::mem::take(&mut state.is_idle) {
             self.begun.notify_one();
         }
@@ -223,8 +225,8 @@ impl Waits {
     }
 }
 
-impl State {
-    fn first_in_order(&mut self) -> Option<&mut UnderWay> {
+impl WaitList {
+    fn first_in_order(&mut self) -> Option<&mut PendingWait> {
         self.under_way.values_mut().find(|wait| wait.place == Place::InOrder)
     }
 }

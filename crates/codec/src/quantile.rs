@@ -170,8 +170,8 @@ fn find_in<const STEPS: u32>(values: &[f32], table: &Table, buckets: &mut [u8]) 
     }
 }
 
-/// A sum of values, and the number of values.
-type Sum = [f64; 2];
+/// A sum of values, and the number of values. Both are f64, so that one instruction adds to both.
+pub(crate) type Sum = [f64; 2];
 
 /// The maximum number of parts of a gradient that are summed separately.
 /// It is small, because each part has a table of sums.

@@ -32,9 +32,9 @@ use tributary_trainer::{Digits, PARAMETERS, Training, train_on_one_machine};
 pub use args::DemoArgs;
 use interruption::{Interrupted, Interruption};
 pub use network::DemoNetwork;
-use report::Report;
+use report::DemoReport;
 use running_job::{Measured, RunningJob};
-use training::Outcome;
+use training::TrainingOutcome;
 
 use tributary_cli::drawing::drawing;
 use tributary_cli::options::load_topology;
@@ -69,12 +69,12 @@ fn train_and_compare(args: &DemoArgs) -> Result<()> {
     let outcome = training::train(&training, &digits, &session, &interruption, || bar.inc(1));
     bar.finish_and_clear();
     let outcome = outcome.map_err(|error| runtime.block_on(session.cause(error)));
-    let Outcome { model, verdict, seconds, stats } = outcome?;
+    let TrainingOutcome { model, verdict, seconds, stats } = outcome?;
     let Measured { bytes, retransmissions, slots, server, counters, expected } =
         runtime.block_on(interruption.or(session.finish(&stats)))?;
 
     let alone = train_on_one_machine(&training, &digits)?;
-    let report = Report {
+    let report = DemoReport {
         workers: usize::from(workers),
         rounds: args.rounds,
         values_per_round: PARAMETERS,

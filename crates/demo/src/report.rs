@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// The demo's JSON object. Bytes count whole frames on links, over all rounds.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct DemoReport {
     /// The number of workers.
     pub(crate) workers: usize,
     /// The number of training rounds, with one all-reduce each.

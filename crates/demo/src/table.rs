@@ -7,7 +7,7 @@ use indicatif::{HumanBytes, HumanCount};
 use tributary_api::v1::SwitchCounters;
 use tributary_planner::Traffic;
 
-use crate::report::Report;
+use crate::report::DemoReport;
 use tributary_cli::output::number_table;
 
 /// The job's counters with a column each, in the order in which a switch processes a packet.
@@ -25,8 +25,8 @@ const REASONS: [&str; 9] = [
 
 /// Returns the text with all results. `plain` is the traffic of one round without aggregation in the
 /// network.
-pub(crate) fn text(report: &Report, plain: &Traffic, counters: &[SwitchCounters]) -> String {
-    let Report { rounds, values_per_round, seconds, retransmissions, slots, .. } = report;
+pub(crate) fn text(report: &DemoReport, plain: &Traffic, counters: &[SwitchCounters]) -> String {
+    let DemoReport { rounds, values_per_round, seconds, retransmissions, slots, .. } = report;
     format!(
         "{}\n\n{}\n\n{}\n\n{rounds} rounds of {} values in {seconds:.1} s; {} retransmissions; {} of {} slots released; \
          largest error {:.1e} of a slice's largest input; {} on every worker",
@@ -42,7 +42,7 @@ pub(crate) fn text(report: &Report, plain: &Traffic, counters: &[SwitchCounters]
     )
 }
 
-fn training(report: &Report) -> Table {
+fn training(report: &DemoReport) -> Table {
     let percent = |accuracy: f64| format!("{:.2} %", accuracy * 100.0);
     let workers = format!("{} workers over the fabric", report.workers);
     let mut table = number_table(&["held-out images", &workers, "one machine"]);
@@ -50,7 +50,7 @@ fn training(report: &Report) -> Table {
     table
 }
 
-fn bytes(report: &Report, plain: &Traffic) -> Table {
+fn bytes(report: &DemoReport, plain: &Traffic) -> Table {
     let rounds = u64::from(report.rounds);
     let size = |bytes: u64| HumanBytes(bytes).to_string();
     let mut table =

@@ -21,7 +21,7 @@ use crate::running_job::{Creator, JOB, RunningJob};
 const ROUNDS_AHEAD: usize = 2;
 
 /// The result of a training.
-pub(crate) struct Outcome {
+pub(crate) struct TrainingOutcome {
     /// The final model of all workers. If they differ, the first worker's model.
     pub(crate) model: Model,
     pub(crate) verdict: Verdict,
@@ -41,7 +41,7 @@ pub(crate) fn train(
     job: &RunningJob,
     interruption: &Interruption,
     mut after_round: impl FnMut(),
-) -> Result<Outcome> {
+) -> Result<TrainingOutcome> {
     let (mut threads, mut exchanges) = (Vec::new(), Vec::new());
     let (joins, joined) = channel();
     for (rank, worker) in job.hosts.workers().iter().enumerate() {
@@ -75,7 +75,7 @@ pub(crate) fn train(
     let Some(mut verdict) = verdict else { bail!("a worker stopped before the last round") };
     verdict.identical &= models.windows(2).all(|pair| pair[0] == pair[1]);
     let model = models.into_iter().next().context("there are no workers")?;
-    Ok(Outcome { model, verdict, seconds, stats })
+    Ok(TrainingOutcome { model, verdict, seconds, stats })
 }
 
 /// Compares the results of each round; returns `None` if a worker has stopped early.

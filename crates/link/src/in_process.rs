@@ -51,11 +51,11 @@ fn direction(
     config: &LinkConfig,
     number: u64,
     meter: DirectionMeter,
-) -> Result<(Outgoing, Incoming), LinkError> {
+) -> Result<(DirectionSender, DirectionReceiver), LinkError> {
     let bell = Arc::new(Doorbell::new().map_err(LinkError::Doorbell)?);
     let (frames_in, frames_out) = RingBuffer::new(config.queue_frames);
     let (empties_in, empties_out) = RingBuffer::new(config.queue_frames);
-    let outgoing = Outgoing {
+    let outgoing = DirectionSender {
         frames: frames_in,
         empties: empties_out,
         bell: Arc::clone(&bell),
@@ -63,15 +63,15 @@ fn direction(
         loss: Loss::new(config, number),
         meter,
     };
-    Ok((outgoing, Incoming { frames: frames_out, empties: empties_in, read: None, bell }))
+    Ok((outgoing, DirectionReceiver { frames: frames_out, empties: empties_in, read: None, bell }))
 }
 
 /// One end of an in-process link. If the other end is dropped, this end can still send frames until
 /// the queue is full, and it receives nothing more.
 #[derive(Debug)]
 pub struct InProcessPort {
-    outgoing: Outgoing,
-    incoming: Incoming,
+    outgoing: DirectionSender,
+    incoming: DirectionReceiver,
 }
 
 impl FramePort for InProcessPort {
@@ -95,7 +95,7 @@ impl FramePort for InProcessPort {
 
 /// The sending half of one direction.
 #[derive(Debug)]
-struct Outgoing {
+struct DirectionSender {
     frames: Producer<Vec<u8>>,
     empties: Consumer<Vec<u8>>,
     bell: Arc<Doorbell>,
@@ -104,7 +104,7 @@ struct Outgoing {
     meter: DirectionMeter,
 }
 
-impl Outgoing {
+impl DirectionSender {
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
         // The loss is drawn for dropped frames, too. Otherwise the lost frames would depend on the fill of the queue,
         // which depends on the threads' timing.
@@ -141,7 +141,7 @@ impl Outgoing {
 
 /// The receiving half of one direction.
 #[derive(Debug)]
-struct Incoming {
+struct DirectionReceiver {
     frames: Consumer<Vec<u8>>,
     empties: Producer<Vec<u8>>,
     /// The frame that the port returned last.
@@ -149,7 +149,7 @@ struct Incoming {
     bell: Arc<Doorbell>,
 }
 
-impl Incoming {
+impl DirectionReceiver {
     fn receive(&mut self) -> Option<&[u8]> {
         if let Some(read) = self.read.take() {
             // If the queue is full, the sender has enough empty buffers.

@@ -9,7 +9,7 @@ use crate::roles::Roles;
 use crate::tree::Tree;
 
 /// The workers whose gradients travel as one packet, by their index in the request.
-type Stream = Vec<usize>;
+type StreamWorkers = Vec<usize>;
 
 /// Computes the hop stack of each worker for GRADIENT, in the request's order.
 pub(crate) fn stacks(tree: &Tree, roles: &Roles, fabric: &Fabric<'_>, job: &JobRequest) -> Vec<Vec<Hop>> {
@@ -43,13 +43,13 @@ struct Walk<'a> {
     /// The workers ordered by key, each with its index in the request.
     workers: Vec<(NodeKey, usize)>,
     /// For each place in the tree, the streams that have left it and have not yet arrived at the next node.
-    sent: Vec<Vec<Stream>>,
+    sent: Vec<Vec<StreamWorkers>>,
     stacks: Vec<Vec<Hop>>,
 }
 
 impl Walk<'_> {
     /// Returns the streams that arrive at a node from below, port by port.
-    fn arriving(&mut self, node: NodeKey) -> Vec<Stream> {
+    fn arriving(&mut self, node: NodeKey) -> Vec<StreamWorkers> {
         let mut streams = Vec::new();
         for child in self.tree.children(node) {
             match self.tree.place(child.node) {
@@ -66,7 +66,7 @@ impl Walk<'_> {
     }
 
     /// Adds the n-th entry of a node to the stack of every worker in the n-th stream.
-    fn push(&mut self, streams: &[Stream], entry: impl Fn(u8) -> Hop) {
+    fn push(&mut self, streams: &[StreamWorkers], entry: impl Fn(u8) -> Hop) {
         for (n, stream) in streams.iter().enumerate() {
             let hop = entry(narrow(n));
             stream.iter().for_each(|&worker| self.stacks[worker].push(hop));

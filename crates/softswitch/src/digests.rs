@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Instant;
 
 use crate::control::{DigestConfig, DigestList};
-use crate::exec::State;
+use crate::exec::MachineState;
 use crate::program::{DigestFields, DigestProgram, KeySource};
 
 /// The maximum number of messages in a list if the controller sets no limit.
@@ -51,7 +51,13 @@ impl Digests {
 
     /// Adds a packet's message to the digest, unless an equal message waits or is not yet
     /// acknowledged.
-    pub(crate) fn learn(&mut self, at: usize, program: &DigestProgram, fields: &DigestFields, state: &State) {
+    pub(crate) fn learn(
+        &mut self,
+        at: usize,
+        program: &DigestProgram,
+        fields: &DigestFields,
+        state: &MachineState,
+    ) {
         let Some(digest) = self.digests.get_mut(at) else { return };
         let Some(config) = digest.config else { return };
         let now = Instant::now();
@@ -162,7 +168,7 @@ impl Digest {
 }
 
 /// Appends a field's value.
-fn append(bytes: &mut Vec<u8>, source: KeySource, bits: u32, state: &State) {
+fn append(bytes: &mut Vec<u8>, source: KeySource, bits: u32, state: &MachineState) {
     let length = bits.div_ceil(8) as usize;
     match source {
         KeySource::Word(word) => bytes.extend_from_slice(&state.get(word).to_be_bytes()[8 - length..]),

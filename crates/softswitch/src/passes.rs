@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use crate::control::Replica;
-use crate::exec::{Packet, Requests, State};
+use crate::exec::{MachineState, Packet, Requests};
 use crate::lines::clear;
 use crate::program::{FieldList, Instance, Line, Program};
 
@@ -13,7 +13,7 @@ const WAITING: usize = 1024;
 
 /// The point at which a waiting packet continues.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) enum Step {
+pub(crate) enum ResumePoint {
     /// At the beginning of ingress, like `Recirculated`.
     #[default]
     Resubmitted,
@@ -39,7 +39,7 @@ pub(crate) enum Step {
 /// One waiting packet.
 #[derive(Debug, Default)]
 pub(crate) struct Pass {
-    pub(crate) step: Step,
+    pub(crate) step: ResumePoint,
     /// The port that received the packet, or the packet from which it was copied.
     pub(crate) origin: u16,
     /// The packet's number in the packet log.
@@ -98,7 +98,7 @@ impl Passes {
 
 impl Pass {
     /// Saves the values of a list's fields.
-    pub(crate) fn keep_list(&mut self, program: &Program, state: &State, list: u16) {
+    pub(crate) fn keep_list(&mut self, program: &Program, state: &MachineState, list: u16) {
         self.list = list;
         self.cursor = 0;
         let list = fields(program, list);
@@ -111,7 +111,7 @@ impl Pass {
     }
 
     /// Restores the saved values of the list's fields.
-    pub(crate) fn restore_list(&self, program: &Program, state: &mut State) {
+    pub(crate) fn restore_list(&self, program: &Program, state: &mut MachineState) {
         let list = fields(program, self.list);
         list.words.iter().zip(&self.words).for_each(|(word, value)| state.set(*word, *value));
         let mut kept = self.lines.as_slice();
@@ -123,7 +123,7 @@ impl Pass {
     }
 
     /// Saves all fields.
-    pub(crate) fn keep_all(&mut self, program: &Program, state: &State, packet: &Packet<'_>) {
+    pub(crate) fn keep_all(&mut self, program: &Program, state: &MachineState, packet: &Packet<'_>) {
         self.cursor = packet.cursor;
         self.requests = state.requests;
         self.words.clear();
@@ -133,7 +133,13 @@ impl Pass {
     }
 
     /// Saves the headers, and only those metadata fields that are in a list.
-    pub(crate) fn keep_headers(&mut self, program: &Program, state: &State, packet: &Packet<'_>, list: u16) {
+    pub(crate) fn keep_headers(
+        &mut self,
+        program: &Program,
+        state: &MachineState,
+        packet: &Packet<'_>,
+        list: u16,
+    ) {
         self.keep_all(program, state, packet);
         self.requests = Requests::default();
         self.words[..program.metadata_words].fill(0);
@@ -147,7 +153,7 @@ impl Pass {
     }
 
     /// Restores the saved values of all fields.
-    pub(crate) fn restore_all(&self, state: &mut State) {
+    pub(crate) fn restore_all(&self, state: &mut MachineState) {
         state.words[..self.words.len()].copy_from_slice(&self.words);
         state.lines[..self.lines.len()].copy_from_slice(&self.lines);
         state.requests = self.requests;
@@ -158,7 +164,7 @@ fn fields(program: &Program, list: u16) -> &FieldList {
     &program.field_lists[usize::from(list)]
 }
 
-impl Step {
+impl ResumePoint {
     /// Returns the `instance_type` of a packet at this step; `None` if the step does not determine
     /// it.
     pub(crate) fn instance(self) -> Option<Instance> {

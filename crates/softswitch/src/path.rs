@@ -2,10 +2,10 @@
 
 use crate::control::Replica;
 use crate::digests::Digests;
-use crate::exec::{Packet, Requests, State};
+use crate::exec::{MachineState, Packet, Requests};
 use crate::outputs::Outputs;
 use crate::packet_log::{Cause, Event, Journal};
-use crate::passes::{Pass, Passes, Step};
+use crate::passes::{Pass, Passes, ResumePoint};
 use crate::pre::Replication;
 use crate::program::{CodeIndex, DROP_PORT, Instance, Line, Program};
 
@@ -15,7 +15,7 @@ const DROPPED_BY_EGRESS: Event = Event::Drop { reason: "by egress" };
 
 /// The state of a packet between ingress and egress when several copies are made.
 #[derive(Debug, Default)]
-pub(crate) struct Saved {
+pub(crate) struct SavedPacket {
     words: Vec<u64>,
     lines: Vec<Line>,
 }
@@ -24,9 +24,9 @@ pub(crate) struct Saved {
 /// `LOGGED` is true.
 pub(crate) struct Path<'a, const LOGGED: bool> {
     pub(crate) program: &'a Program,
-    pub(crate) state: &'a mut State,
+    pub(crate) state: &'a mut MachineState,
     pub(crate) replication: &'a Replication,
-    pub(crate) saved: &'a mut Saved,
+    pub(crate) saved: &'a mut SavedPacket,
     pub(crate) passes: &'a mut Passes,
     pub(crate) digests: &'a mut Digests,
     pub(crate) outputs: &'a mut Outputs,
@@ -92,14 +92,14 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
         let state = &*self.state;
         if let Some(list) = resubmit {
             let waits = self.passes.add(|pass| {
-                pass.begin(Step::Resubmitted, origin, packet.frame);
+                pass.begin(ResumePoint::Resubmitted, origin, packet.frame);
                 pass.number(state);
                 pass.keep_list(program, state, list);
             });
             self.log(|journal| journal.push(if waits { Event::Resubmit } else { TOO_MANY }));
         } else if cloned {
             let waits = self.passes.add(|pass| {
-                let step = Step::Forward { length: packet.length, limit: packet.limit };
+                let step = ResumePoint::Forward { length: packet.length, limit: packet.limit };
                 pass.begin(step, origin, packet.frame);
                 pass.number(state);
                 pass.keep_all(program, state, packet);
@@ -121,7 +121,7 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
         let limit = session.limit();
         for to in session.replicas.iter().copied() {
             self.passes.add(|pass| {
-                pass.begin(Step::IngressClone { to, limit }, origin, packet.frame);
+                pass.begin(ResumePoint::IngressClone { to, limit }, origin, packet.frame);
                 pass.number(state);
                 pass.keep_list(program, state, list);
             });
@@ -241,7 +241,7 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
         self.update(packet);
         let (program, state, origin) = (self.program, &*self.state, self.origin);
         let waits = self.passes.add(|pass| {
-            pass.begin(Step::Recirculated, origin, &[]);
+            pass.begin(ResumePoint::Recirculated, origin, &[]);
             pass.number(state);
             emit(program, state, packet, &mut pass.frame);
             pass.keep_list(program, state, list);
@@ -262,7 +262,7 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
         let frame = &packet.frame[..packet.frame.len() - cut];
         for to in session.replicas.iter().copied() {
             self.passes.add(|pass| {
-                pass.begin(Step::EgressClone { to, length: length - cut }, origin, frame);
+                pass.begin(ResumePoint::EgressClone { to, length: length - cut }, origin, frame);
                 pass.number(state);
                 pass.keep_headers(program, state, packet, list);
             });
@@ -279,14 +279,14 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
             journal.begin(pass.packet, pass.step.cause(), pass.origin, frame.len());
         });
         match pass.step {
-            Step::Resubmitted | Step::Recirculated => {
+            ResumePoint::Resubmitted | ResumePoint::Recirculated => {
                 self.state.reset(program);
                 pass.restore_list(program, self.state);
                 self.set_instance(pass.step);
                 self.state.set(standard.packet_length, frame.len() as u64);
                 self.ingress(&mut packet);
             }
-            Step::IngressClone { to, limit } => {
+            ResumePoint::IngressClone { to, limit } => {
                 self.state.reset(program);
                 // The parser must read the same port as in the first pass.
                 self.state.set(standard.ingress_port, self.origin.into());
@@ -299,13 +299,13 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
                 packet.length = packet.frame.len();
                 self.egress_to(&mut packet, to);
             }
-            Step::EgressClone { to, length } => {
+            ResumePoint::EgressClone { to, length } => {
                 pass.restore_all(self.state);
                 self.set_instance(pass.step);
                 packet.length = length;
                 self.egress_to(&mut packet, to);
             }
-            Step::Forward { length, limit } => {
+            ResumePoint::Forward { length, limit } => {
                 pass.restore_all(self.state);
                 (packet.length, packet.limit) = (length, limit);
                 self.forward(&mut packet);
@@ -314,7 +314,7 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
         self.log(Journal::end);
     }
 
-    fn set_instance(&mut self, step: Step) {
+    fn set_instance(&mut self, step: ResumePoint) {
         if let Some(instance) = step.instance() {
             self.state.set(self.program.standard.instance_type, instance.into());
         }
@@ -322,20 +322,20 @@ impl<const LOGGED: bool> Path<'_, LOGGED> {
 }
 
 impl Pass {
-    fn begin(&mut self, step: Step, origin: u16, frame: &[u8]) {
+    fn begin(&mut self, step: ResumePoint, origin: u16, frame: &[u8]) {
         (self.step, self.origin) = (step, origin);
         self.frame.extend_from_slice(frame);
     }
 
     /// Saves the number that the packet has in the packet log.
-    fn number(&mut self, state: &State) {
+    fn number(&mut self, state: &MachineState) {
         if let Some(journal) = &state.journal {
             self.packet = journal.packet();
         }
     }
 }
 
-impl Step {
+impl ResumePoint {
     /// Returns the reason for a pass that begins with this step.
     fn cause(self) -> Cause {
         match self {
@@ -351,7 +351,7 @@ impl Step {
 /// Writes the frame as it would leave without a length limit.
 ///
 /// Clones and recirculated packets are whole, as on BMv2.
-fn emit(program: &Program, state: &State, packet: &Packet<'_>, out: &mut Vec<u8>) {
+fn emit(program: &Program, state: &MachineState, packet: &Packet<'_>, out: &mut Vec<u8>) {
     out.clear();
     out.resize(program.header_bytes + packet.payload().len(), 0);
     let length = state.deparse(program, packet, out);

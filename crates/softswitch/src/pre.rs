@@ -14,7 +14,7 @@ pub(crate) const LAST_SESSION: u16 = 0x7fff;
 /// The multicast groups and clone sessions of a switch.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Replication {
-    groups: FxHashMap<u16, Group>,
+    groups: FxHashMap<u16, GroupCopies>,
     sessions: FxHashMap<u16, CloneSession>,
     /// The ports that are down.
     down: BTreeSet<u16>,
@@ -22,12 +22,12 @@ pub(crate) struct Replication {
 
 /// A multicast group, and the copies that it makes with the present states of the ports.
 #[derive(Debug, Clone)]
-struct Group {
+struct GroupCopies {
     written: MulticastGroup,
     active: Vec<Replica>,
 }
 
-impl Group {
+impl GroupCopies {
     fn new(written: MulticastGroup, down: &BTreeSet<u16>) -> Self {
         let mut group = Self { written, active: Vec::new() };
         group.refresh(down);
@@ -64,7 +64,7 @@ impl Replication {
         if self.groups.contains_key(&group.id) {
             return Err(ControlError::AlreadyExists(name(group.id)));
         }
-        self.groups.insert(group.id, Group::new(group.clone(), &self.down));
+        self.groups.insert(group.id, GroupCopies::new(group.clone(), &self.down));
         Ok(())
     }
 
@@ -72,7 +72,7 @@ impl Replication {
     pub(crate) fn modify(&mut self, group: &MulticastGroup) -> Result<(), ControlError> {
         check(group)?;
         let known = self.groups.get_mut(&group.id).ok_or_else(|| ControlError::NotFound(name(group.id)))?;
-        *known = Group::new(group.clone(), &self.down);
+        *known = GroupCopies::new(group.clone(), &self.down);
         Ok(())
     }
 

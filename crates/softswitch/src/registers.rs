@@ -13,7 +13,7 @@ use crate::program::{Line, RegisterProgram};
 #[derive(Debug)]
 pub(crate) struct Registers {
     arrays: Vec<Array>,
-    blocks: Vec<Block>,
+    blocks: Vec<ArrayBlock>,
 }
 
 /// The cells of one array.
@@ -27,7 +27,7 @@ enum Array {
 
 /// The wide arrays of one size. A row has the cells of all these arrays with one index.
 #[derive(Debug)]
-struct Block {
+struct ArrayBlock {
     rows: usize,
     /// Number of lines in a row.
     width: usize,
@@ -44,12 +44,12 @@ pub(crate) enum Contents {
 impl Registers {
     /// Creates the arrays, filled with zeros.
     pub(crate) fn new(programs: &[RegisterProgram]) -> Self {
-        let mut blocks = Vec::<Block>::new();
+        let mut blocks = Vec::<ArrayBlock>::new();
         let arrays = programs.iter().map(|program| match program.lines {
             0 => Array::Words(vec![0; program.size]),
             count => {
                 let block = blocks.iter().position(|block| block.rows == program.size).unwrap_or_else(|| {
-                    blocks.push(Block { rows: program.size, width: 0, lines: Lines::zeros(0) });
+                    blocks.push(ArrayBlock { rows: program.size, width: 0, lines: Lines::zeros(0) });
                     blocks.len() - 1
                 });
                 let first = blocks[block].width;

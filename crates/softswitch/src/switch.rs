@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::digests::Digests;
-use crate::exec::{Packet, State};
+use crate::exec::{MachineState, Packet};
 use crate::outputs::Outputs;
 use crate::packet_log::Journal;
 use crate::passes::Passes;
-use crate::path::{Path, Saved};
+use crate::path::{Path, SavedPacket};
 use crate::pipeline::Pipeline;
 use crate::pre::Replication;
 use crate::program::DROP_PORT;
@@ -21,9 +21,9 @@ const PASSES_AT_ONCE: usize = 64;
 #[derive(Debug)]
 pub struct Switch {
     pub(crate) pipeline: Arc<Pipeline>,
-    pub(crate) state: State,
+    pub(crate) state: MachineState,
     pub(crate) replication: Replication,
-    saved: Saved,
+    saved: SavedPacket,
     passes: Passes,
     pub(crate) digests: Digests,
     /// Time of the next scan for entries that have timed out.
@@ -34,14 +34,14 @@ impl Switch {
     /// Creates a switch that runs `pipeline`. Its tables have the program's entries, and all other
     /// state is empty.
     pub fn new(pipeline: Arc<Pipeline>) -> Self {
-        let mut state = State::new(&pipeline.program);
+        let mut state = MachineState::new(&pipeline.program);
         state.journal = pipeline.log.clone().map(|log| Box::new(Journal::new(log)));
         let digests = Digests::new(pipeline.program.digests.len());
         Self {
             pipeline,
             state,
             replication: Replication::default(),
-            saved: Saved::default(),
+            saved: SavedPacket::default(),
             passes: Passes::default(),
             digests,
             next_scan: None,

@@ -10,12 +10,12 @@ use crate::program::{MatchKind, Pattern, ValueSetProgram};
 pub(crate) struct ValueSet {
     members: Vec<Pattern>,
     /// The position of each word of a member in the key.
-    places: Vec<Place>,
+    positions: Vec<WordPosition>,
 }
 
 /// The position of one word of a member in the key.
 #[derive(Debug, Clone)]
-struct Place {
+struct WordPosition {
     /// Number of bits behind the word.
     shift: u32,
     /// A mask of the word's width.
@@ -28,22 +28,22 @@ impl ValueSet {
     /// Creates an empty set.
     pub(crate) fn new(program: &ValueSetProgram) -> Self {
         let mut behind: u32 = program.fields.iter().map(|field| field.bits.next_multiple_of(8)).sum();
-        let places = program.fields.iter().flat_map(|field| {
+        let positions = program.fields.iter().flat_map(|field| {
             behind -= field.bits.next_multiple_of(8);
             let (from, range) = (behind, field.kind == MatchKind::Range);
             (0..field.bits.div_ceil(64)).map(move |word| {
                 let bits = (field.bits - 64 * word).min(64);
-                Place { shift: from + 64 * word, ones: u64::MAX >> (64 - bits), range }
+                WordPosition { shift: from + 64 * word, ones: u64::MAX >> (64 - bits), range }
             })
         });
-        Self { members: Vec::new(), places: places.collect() }
+        Self { members: Vec::new(), positions: positions.collect() }
     }
 
     /// Returns true if a member matches the parser's key, the lowest word first.
     pub(crate) fn contains(&self, key: &[u64]) -> bool {
         let matches = |member: &Pattern| {
-            let tests = self.places.iter().zip(member.value.iter().zip(&member.mask));
-            let mut tests = tests.map(|(Place { shift, ones, range }, (value, mask))| {
+            let tests = self.positions.iter().zip(member.value.iter().zip(&member.mask));
+            let mut tests = tests.map(|(WordPosition { shift, ones, range }, (value, mask))| {
                 let field = bits_from(key, *shift) & ones;
                 if *range { (*value..=*mask).contains(&field) } else { field & mask == *value }
             });

@@ -23,7 +23,7 @@ enum Command {
     /// Runs the agent of a host
     ///
     /// It takes part in jobs for the training processes there.
-    Agent(DaemonArgs<agent::Settings>),
+    Agent(DaemonArgs<agent::AgentSettings>),
     Allreduce(allreduce::AllReduceArgs),
     /// Moved to the program tributary-bench
     #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
@@ -31,7 +31,7 @@ enum Command {
     Certs(certs::CertsArgs),
     Completions(manual::CompletionsArgs),
     /// Runs the controller, which plans jobs and sets up switches
-    Controller(DaemonArgs<controller::Settings>),
+    Controller(DaemonArgs<controller::ControllerSettings>),
     Counters(counters::CountersArgs),
     Demo(tributary_demo::DemoArgs),
     Doctor(doctor::DoctorArgs),
@@ -42,9 +42,9 @@ enum Command {
     Plan(plan::PlanArgs),
     Ps(ps::PsArgs),
     /// Runs an aggregation server, a parameter server, or both
-    Server(DaemonArgs<server::Settings>),
+    Server(DaemonArgs<server::ServerSettings>),
     /// Runs an embedded switch between network interfaces
-    Switch(DaemonArgs<switch::Settings>),
+    Switch(DaemonArgs<switch::SwitchSettings>),
     Topology(topology::TopologyArgs),
 }
 

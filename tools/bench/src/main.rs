@@ -51,11 +51,11 @@ enum Command {
     Chaos(chaos::ChaosArgs),
     /// The training process of `chaos`
     #[command(hide = true)]
-    ChaosWorker(chaos::WorkerArgs),
+    ChaosWorker(chaos::ChaosWorkerArgs),
     Degraded(degraded::DegradedArgs),
     /// The training process of `degraded`
     #[command(hide = true)]
-    DegradedWorker(degraded::WorkerArgs),
+    DegradedWorker(degraded::DegradedWorkerArgs),
     Endurance(endurance::EnduranceArgs),
     Forwarding(switch::forwarding::ForwardingArgs),
     Overlap(allreduce::overlap::OverlapArgs),

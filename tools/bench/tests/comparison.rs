@@ -4,17 +4,19 @@
 
 use std::collections::BTreeMap;
 
-use tributary_bench::comparison::{Case, Contender, Limit, Machine, Report, Setting, Turn};
+use tributary_bench::comparison::{
+    Case, ComparisonReport, ComparisonSetting, Contender, Limit, Machine, Turn,
+};
 
 const BYTES: u64 = 8 << 20;
 const RATE: u64 = 50_000_000;
 /// Time that the tensor without headers takes on one link, in seconds.
 const BARE: f64 = BYTES as f64 * 8.0 / RATE as f64;
 
-fn setting() -> Setting {
+fn setting() -> ComparisonSetting {
     let machine =
         Machine { processor: "any".into(), cores: 2, kernel: "6.1".into(), build: "release".into() };
-    Setting {
+    ComparisonSetting {
         began: 0,
         topology: "three-tier-8".into(),
         workers: 8,
@@ -47,7 +49,7 @@ fn turns(case: Case, bare: [f64; 3], link_load: f64, processor_share: f64) -> Ve
 /// Reports on made-up turns: ours, gloo and the server alone are each close to their bounds.
 ///
 /// Ours with losses takes `ours_with_loss` times the tensor's time on one link.
-fn report(setting: Setting, ours_with_loss: f64) -> Report {
+fn report(setting: ComparisonSetting, ours_with_loss: f64) -> ComparisonReport {
     let turns = [
         turns(case(Contender::Ours, 0.0), [1.1, 1.2, 1.0], 1.08, 0.5),
         turns(case(Contender::Ours, 0.01), [ours_with_loss; 3], 1.2, 0.3),
@@ -55,10 +57,10 @@ fn report(setting: Setting, ours_with_loss: f64) -> Report {
         turns(case(Contender::OpenMpi, 0.0), [4.0, 5.0, 6.0], 2.0, 0.99),
         turns(case(Contender::Server, 0.0), [8.8, 8.8, 8.8], 8.6, 0.3),
     ];
-    Report::of(setting, &turns.concat()).unwrap()
+    ComparisonReport::of(setting, &turns.concat()).unwrap()
 }
 
-fn limit(report: &Report, contender: Contender, loss: f64) -> Limit {
+fn limit(report: &ComparisonReport, contender: Contender, loss: f64) -> Limit {
     report.rows.iter().find(|row| row.case == case(contender, loss)).unwrap().limit
 }
 
@@ -85,7 +87,7 @@ fn ratios_are_of_medians_and_their_spread_is_of_turns_of_the_same_round() {
 
 #[test]
 fn a_limit_that_is_missed_fails_and_the_others_pass() {
-    let passed = |report: &Report| report.gates.iter().map(|gate| gate.passed).collect::<Vec<_>>();
+    let passed = |report: &ComparisonReport| report.gates.iter().map(|gate| gate.passed).collect::<Vec<_>>();
     assert_eq!(passed(&report(setting(), 2.0)), [true; 4]);
     let slow = report(setting(), 3.0);
     let failed: Vec<_> = slow.gates.iter().filter(|gate| !gate.passed).collect();
@@ -96,8 +98,8 @@ fn a_limit_that_is_missed_fails_and_the_others_pass() {
 
 #[test]
 fn limits_are_for_one_topology_and_size() {
-    assert!(report(Setting { topology: "leaf-spine-8".into(), ..setting() }, 3.0).gates.is_empty());
-    assert!(report(Setting { bytes: BYTES / 2, ..setting() }, 3.0).gates.is_empty());
+    assert!(report(ComparisonSetting { topology: "leaf-spine-8".into(), ..setting() }, 3.0).gates.is_empty());
+    assert!(report(ComparisonSetting { bytes: BYTES / 2, ..setting() }, 3.0).gates.is_empty());
 }
 
 #[test]
@@ -106,7 +108,7 @@ fn limits_depend_on_the_links_rate_and_mtu() {
     let limits = |mtu: u16, megabits: u64| {
         let case = |contender| (Case { rate: megabits * 1_000_000, loss: 0.0, contender }, turn.clone());
         let turns = [Contender::Ours, Contender::Leaf, Contender::Gloo, Contender::Server].map(case);
-        let report = Report::of(Setting { mtu, ..setting() }, &turns).unwrap();
+        let report = ComparisonReport::of(ComparisonSetting { mtu, ..setting() }, &turns).unwrap();
         assert_eq!(report.ratios.len(), 3);
         report.gates.iter().map(|gate| gate.limit).collect::<Vec<_>>()
     };
@@ -121,7 +123,7 @@ fn limits_depend_on_the_links_rate_and_mtu() {
 #[test]
 fn a_turn_without_an_all_reduce_is_refused() {
     let empty = Turn { seconds: Vec::new(), link_bytes: 1.0, processor_share: 0.1 };
-    assert!(Report::of(setting(), &[(case(Contender::Gloo, 0.0), empty)]).is_err());
+    assert!(ComparisonReport::of(setting(), &[(case(Contender::Gloo, 0.0), empty)]).is_err());
 }
 
 #[test]
@@ -130,7 +132,7 @@ fn programs_find_contenders_by_the_names_of_the_command_line() {
     let of_row = |at: usize, key: &str| report["rows"][at][key].as_str().unwrap().to_owned();
     assert_eq!((of_row(2, "contender"), of_row(2, "limit")), ("gloo".to_owned(), "link".to_owned()));
     assert_eq!(report["topology"], "three-tier-8");
-    assert!(serde_json::from_value::<Report>(report).is_ok());
+    assert!(serde_json::from_value::<ComparisonReport>(report).is_ok());
     for contender in Contender::ALL {
         assert_eq!(serde_json::to_value(contender).unwrap(), contender.name());
         assert_eq!(Contender::from_name(contender.name()), Some(contender));

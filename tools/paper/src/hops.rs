@@ -23,7 +23,7 @@ const MIB: f64 = (1 << 20) as f64;
 
 /// The fields of the demo's JSON that this program uses.
 #[derive(Debug, Deserialize)]
-struct Report {
+struct DemoReport {
     identical_on_all_workers: bool,
     retransmissions: u64,
     bytes: Bytes,
@@ -39,7 +39,7 @@ struct Bytes {
 
 /// The results of one run, as a row for programs.
 #[derive(Debug, Serialize)]
-struct Row {
+struct HopsRow {
     aggregation: &'static str,
     downlink: &'static str,
     rounds: u32,
@@ -68,7 +68,7 @@ pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
         let runs = LEVELS.iter().map(|(option, name)| Ok((*name, run(tributary, option, downlink)?)));
         let runs = runs.collect::<Result<Vec<(&str, Bytes)>>>()?;
         let Some(&(_, none)) = runs.first() else { continue };
-        rows.extend(runs.iter().map(|&(aggregation, bytes)| Row {
+        rows.extend(runs.iter().map(|&(aggregation, bytes)| HopsRow {
             aggregation,
             downlink,
             rounds: ROUNDS,
@@ -90,7 +90,7 @@ pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
         "all links",
         "reduction",
     ];
-    results.table(&header, &rows.iter().map(Row::cells).collect::<Vec<_>>());
+    results.table(&header, &rows.iter().map(HopsRow::cells).collect::<Vec<_>>());
     results.chart("bytes", &chart(&rows))?;
     results.csv("bytes", &rows)?;
     results.finish()
@@ -111,7 +111,7 @@ fn run(tributary: &Path, aggregation: &str, downlink: &str) -> Result<Bytes> {
     bail!("workers retransmitted slices in each of {ATTEMPTS} runs: use a less busy machine");
 }
 
-fn demo(tributary: &Path, aggregation: &str, downlink: &str) -> Result<Report> {
+fn demo(tributary: &Path, aggregation: &str, downlink: &str) -> Result<DemoReport> {
     let rounds = ROUNDS.to_string();
     let options =
         ["demo", "--json", "--rounds", &rounds, "--aggregation", aggregation, "--downlink", downlink];
@@ -122,7 +122,7 @@ fn demo(tributary: &Path, aggregation: &str, downlink: &str) -> Result<Report> {
     serde_json::from_slice(&output.stdout).context("cannot read the JSON of `tributary demo`")
 }
 
-impl Row {
+impl HopsRow {
     fn cells(&self) -> Vec<String> {
         let mib = |bytes: u64| format!("{:.2} MiB", bytes as f64 / MIB);
         vec![
@@ -138,10 +138,10 @@ impl Row {
     }
 }
 
-fn chart(rows: &[Row]) -> Chart {
+fn chart(rows: &[HopsRow]) -> Chart {
     let mib = |bytes: u64| bytes as f64 / MIB / f64::from(ROUNDS);
     let most = rows.iter().map(|row| mib(row.all_links)).fold(0.0, f64::max);
-    let bars = |name: &str, downlink: &str, figure: fn(&Row) -> u64, color, opacity| Bars {
+    let bars = |name: &str, downlink: &str, figure: fn(&HopsRow) -> u64, color, opacity| Bars {
         name: format!("{name}, {downlink}"),
         color,
         opacity,

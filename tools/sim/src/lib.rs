@@ -3,7 +3,7 @@
 //! The [`Worker`](tributary_protocol::Worker)s and the [`Server`](tributary_protocol::Server) are the code
 //! that the daemons run. Switches are a model of their slots, and links have a rate, a delay, a bounded queue
 //! and losses. The simulation does not depend on the machine's speed: the same [`Scenario`] gives the same
-//! [`Outcome`] every time.
+//! [`ScenarioOutcome`] every time.
 //!
 //! For larger clusters, [`flow`] models rates instead of packets.
 
@@ -23,7 +23,7 @@ mod tree;
 
 pub use link::Carried;
 pub use matrix::{FailedScenario, Total, case, search};
-pub use outcome::Outcome;
+pub use outcome::ScenarioOutcome;
 pub use run::{SimError, run};
 pub use scenario::{Faults, Host, Link, Scenario};
 pub use sweep::{Row, Sweep, sweep};

@@ -146,7 +146,7 @@ impl Total {
     fn add(
         &mut self,
         scenario: &Scenario,
-        result: Result<crate::Outcome, SimError>,
+        result: Result<crate::ScenarioOutcome, SimError>,
     ) -> Option<FailedScenario> {
         self.scenarios += 1;
         match result {

@@ -8,7 +8,7 @@ use crate::link::Carried;
 
 /// The results of a simulation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct ScenarioOutcome {
     /// Time from the start until the last worker had the last sum.
     pub duration: Duration,
     /// Traffic of each link towards the server: the switches' uplinks, and then the workers' links.
@@ -23,7 +23,7 @@ pub struct Outcome {
     pub server: ServerStats,
 }
 
-impl Outcome {
+impl ScenarioOutcome {
     /// Returns the bytes that the link into the server carried.
     pub fn bytes_into_server(&self) -> u64 {
         self.up.first().map_or(0, |link| link.bytes)

@@ -14,7 +14,7 @@ use tributary_wire::{Hop, JobId, JobSecret, Kind, Rank};
 
 use crate::agenda::Agenda;
 use crate::link::LinkDirection;
-use crate::outcome::Outcome;
+use crate::outcome::ScenarioOutcome;
 use crate::packet::{Packet, encode, view};
 use crate::scenario::Scenario;
 use crate::switch::Switch;
@@ -68,7 +68,7 @@ enum Node {
     Server,
 }
 
-enum Event {
+enum ScenarioEvent {
     /// A packet has arrived, and the node is free to handle it.
     Packet(Node, Packet),
     /// A worker starts an operation.
@@ -99,11 +99,11 @@ struct SimSwitch {
     down: LinkDirection,
 }
 
-struct Simulation<'a> {
+struct PacketSimulation<'a> {
     scenario: &'a Scenario,
     rng: ChaCha8Rng,
     now: Time,
-    events: Agenda<Time, Event>,
+    events: Agenda<Time, ScenarioEvent>,
     workers: Vec<SimWorker>,
     switches: Vec<SimSwitch>,
     server: Server,
@@ -116,13 +116,13 @@ struct Simulation<'a> {
 ///
 /// # Errors
 /// [`SimError`]: the scenario is not valid, or the protocol has an error.
-pub fn run(scenario: &Scenario) -> Result<Outcome, SimError> {
-    let mut simulation = Simulation::new(scenario)?;
+pub fn run(scenario: &Scenario) -> Result<ScenarioOutcome, SimError> {
+    let mut simulation = PacketSimulation::new(scenario)?;
     simulation.run()?;
     Ok(simulation.outcome())
 }
 
-impl<'a> Simulation<'a> {
+impl<'a> PacketSimulation<'a> {
     fn new(scenario: &'a Scenario) -> Result<Self, SimError> {
         let Some(job) = JobId::new(1) else { return Err(SimError::Config(ConfigError::NoMembers)) };
         let (tree, window, members) = (&scenario.tree, scenario.window, scenario.tree.ranks());
@@ -190,10 +190,10 @@ impl<'a> Simulation<'a> {
         for at in 0..self.workers.len() {
             let late =
                 self.scenario.stragglers.iter().filter(|&&(rank, _)| rank == at).map(|&(_, by)| by).sum();
-            self.schedule(Time::ZERO + late, Event::Start(at));
+            self.schedule(Time::ZERO + late, ScenarioEvent::Start(at));
         }
         for &(switch, at) in &self.scenario.faults.reboots {
-            self.schedule(Time::ZERO + at, Event::Reboot(switch));
+            self.schedule(Time::ZERO + at, ScenarioEvent::Reboot(switch));
         }
         while let Some((at, event)) = self.events.pop() {
             self.now = at;
@@ -201,12 +201,12 @@ impl<'a> Simulation<'a> {
                 break;
             }
             match event {
-                Event::Packet(Node::Worker(at), packet) => self.at_worker(at, &packet)?,
-                Event::Packet(Node::Switch(at), packet) => self.at_switch(at, packet),
-                Event::Packet(Node::Server, packet) => self.at_server(&packet),
-                Event::Start(at) => self.start(at)?,
-                Event::Timer(at) => self.timer(at)?,
-                Event::Reboot(at) => {
+                ScenarioEvent::Packet(Node::Worker(at), packet) => self.at_worker(at, &packet)?,
+                ScenarioEvent::Packet(Node::Switch(at), packet) => self.at_switch(at, packet),
+                ScenarioEvent::Packet(Node::Server, packet) => self.at_server(&packet),
+                ScenarioEvent::Start(at) => self.start(at)?,
+                ScenarioEvent::Timer(at) => self.timer(at)?,
+                ScenarioEvent::Reboot(at) => {
                     if let Some(switch) = self.switches.get_mut(at) {
                         switch.slots.reboot();
                     }
@@ -218,7 +218,7 @@ impl<'a> Simulation<'a> {
         if unfinished > 0 { Err(SimError::Stuck { unfinished, seconds }) } else { Ok(()) }
     }
 
-    fn schedule(&mut self, at: Time, event: Event) {
+    fn schedule(&mut self, at: Time, event: ScenarioEvent) {
         self.events.schedule(at, event);
     }
 
@@ -242,12 +242,12 @@ impl<'a> Simulation<'a> {
         if faults.duplicates > 0.0 && self.rng.random_bool(faults.duplicates) {
             let later = arrival + faults.lateness.mul_f64(self.rng.random());
             let handled = self.handled(to, later);
-            self.schedule(handled, Event::Packet(to, packet.clone()));
+            self.schedule(handled, ScenarioEvent::Packet(to, packet.clone()));
         }
         let late = faults.late > 0.0 && self.rng.random_bool(faults.late);
         let arrival = if late { arrival + faults.lateness.mul_f64(self.rng.random()) } else { arrival };
         let handled = self.handled(to, arrival);
-        self.schedule(handled, Event::Packet(to, packet));
+        self.schedule(handled, ScenarioEvent::Packet(to, packet));
     }
 
     /// Returns the time at which a node has handled a packet that arrives at `arrival`.
@@ -370,7 +370,7 @@ impl<'a> Simulation<'a> {
                 sim.finished_at = Some(self.now);
             } else {
                 let now = self.now;
-                self.schedule(now, Event::Start(at));
+                self.schedule(now, ScenarioEvent::Start(at));
                 break;
             }
         }
@@ -383,11 +383,11 @@ impl<'a> Simulation<'a> {
         let Some(deadline) = sim.worker.poll_timeout() else { return };
         if sim.timer.is_none_or(|timer| deadline < timer) {
             sim.timer = Some(deadline);
-            self.schedule(deadline, Event::Timer(at));
+            self.schedule(deadline, ScenarioEvent::Timer(at));
         }
     }
 
-    fn outcome(&self) -> Outcome {
+    fn outcome(&self) -> ScenarioOutcome {
         let up =
             self.switches.iter().map(|switch| &switch.up).chain(self.workers.iter().map(|worker| &worker.up));
         let down = self
@@ -397,7 +397,7 @@ impl<'a> Simulation<'a> {
             .chain(self.workers.iter().map(|worker| &worker.down));
         let finished =
             self.workers.iter().filter_map(|worker| worker.finished_at).max().unwrap_or(Time::ZERO);
-        Outcome {
+        ScenarioOutcome {
             duration: finished - Time::ZERO,
             up: up.map(|line| line.carried).collect(),
             down: down.map(|line| line.carried).collect(),

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tributary_protocol::Downlink;
 
-use crate::outcome::Outcome;
+use crate::outcome::ScenarioOutcome;
 use crate::parallel::on_all_cores;
 use crate::run::{SimError, run};
 use crate::scenario::Scenario;
@@ -90,8 +90,9 @@ pub fn sweep(sweep: &Sweep) -> Result<Vec<Row>, SimError> {
             (0..sweep.seeds).map(|seed| Scenario { seed: sweep.base.seed + seed, ..case.clone() })
         })
         .collect();
-    let outcomes: Vec<Outcome> = on_all_cores(&scenarios, run).into_iter().collect::<Result<_, _>>()?;
-    let outcomes: Vec<&[Outcome]> = outcomes.chunks(sweep.seeds.max(1) as usize).collect();
+    let outcomes: Vec<ScenarioOutcome> =
+        on_all_cores(&scenarios, run).into_iter().collect::<Result<_, _>>()?;
+    let outcomes: Vec<&[ScenarioOutcome]> = outcomes.chunks(sweep.seeds.max(1) as usize).collect();
     let rows = cases.iter().zip(&outcomes).map(|(case, of_case)| {
         let undisturbed = cases.iter().position(|other| {
             (other.window, other.downlink) == (case.window, case.downlink) && is_undisturbed(other)
@@ -122,11 +123,11 @@ fn combinations(sweep: &Sweep) -> Vec<Scenario> {
     cases
 }
 
-fn row(case: &Scenario, outcomes: &[Outcome], undisturbed: Option<&[Outcome]>) -> Row {
-    let mean = |outcomes: &[Outcome], of: &dyn Fn(&Outcome) -> f64| {
+fn row(case: &Scenario, outcomes: &[ScenarioOutcome], undisturbed: Option<&[ScenarioOutcome]>) -> Row {
+    let mean = |outcomes: &[ScenarioOutcome], of: &dyn Fn(&ScenarioOutcome) -> f64| {
         outcomes.iter().map(of).sum::<f64>() / outcomes.len().max(1) as f64
     };
-    let seconds_of = |outcome: &Outcome| outcome.duration.as_secs_f64();
+    let seconds_of = |outcome: &ScenarioOutcome| outcome.duration.as_secs_f64();
     let seconds = mean(outcomes, &seconds_of);
     Row {
         loss: case.link.loss,

@@ -18,7 +18,7 @@ mod story;
 mod violation;
 mod world;
 
-pub use check::{Outcome, Progress, check};
+pub use check::{CheckOutcome, Progress, check};
 pub use plan::{everything, planted, small};
 pub use report::{Row, table};
 pub use setup::{Change, Setup};

@@ -4,7 +4,7 @@ use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{Cell, CellAlignment, Table};
 use serde::Serialize;
 
-use crate::check::Outcome;
+use crate::check::CheckOutcome;
 use crate::setup::{Change, Setup};
 use crate::violation::Violation;
 
@@ -16,7 +16,7 @@ pub struct Row {
     pub setup: Setup,
     /// The results.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: CheckOutcome,
 }
 
 impl Row {

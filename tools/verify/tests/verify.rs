@@ -1,9 +1,9 @@
 //! Checks of small jobs, which take seconds. `make verify` checks larger jobs.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "all of it is a test")]
 
-use tributary_verify::{Bug, Change, Error, Outcome, Setup, Violation, check, planted, small};
+use tributary_verify::{Bug, Change, CheckOutcome, Error, Setup, Violation, check, planted, small};
 
-fn checked(setup: &Setup) -> Outcome {
+fn checked(setup: &Setup) -> CheckOutcome {
     check(setup, &mut |_| {}).unwrap()
 }
 

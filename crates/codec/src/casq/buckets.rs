@@ -5,9 +5,10 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::MOST_CLUSTERS;
-use super::cells::{Cells, Sum, of_buckets};
+use super::cells::{Cells, of_buckets};
 use super::nearest::Nearest;
 use crate::pieces::{BLOCK, PIECE};
+use crate::quantile::Sum;
 
 /// The default maximum number of buckets of a code.
 /// With this number, the sums of a part of the gradient easily fit into a core's caches. Their allocation also needs no

@@ -11,9 +11,7 @@ use super::MOST_CLUSTERS;
 use super::nearest::Nearest;
 use crate::hash;
 use crate::pieces::BLOCK;
-
-/// A sum of values, and the number of values. Both are f64, so that one instruction adds to both.
-pub(super) type Sum = [f64; 2];
+use crate::quantile::Sum;
 
 /// The cells of all clusters, in the order of the clusters.
 #[derive(Debug)]

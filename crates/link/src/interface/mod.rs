@@ -55,7 +55,7 @@ pub use muted::MutedUdpPort;
 use ring::Ring;
 use segmentation::Segmentation;
 pub use segmentation::split_datagrams;
-use send::Outgoing;
+use send::PortSender;
 use xdp::XdpSender;
 
 /// A port that sends and receives all frames of a Linux interface. Needs the capability `CAP_NET_RAW`.
@@ -67,7 +67,7 @@ pub struct InterfacePort {
     incoming: Ring,
     /// Frames that [`send`](FramePort::send) has queued.
     queued: Frames,
-    outgoing: Outgoing,
+    outgoing: PortSender,
     meter: InterfaceMeter,
     mtu: usize,
 }
@@ -84,7 +84,7 @@ impl InterfacePort {
         let fail = |step| move |errno| socket::failed(name, step, errno);
         let (socket, index, mtu) = socket::open_promiscuous(name)?;
         let incoming = Ring::new(&socket, name, mtu, &meter).map_err(fail("make a ring for frames"))?;
-        let outgoing = Outgoing::new(socket::open_to_send(name, index)?, meter.sent.clone());
+        let outgoing = PortSender::new(socket::open_to_send(name, index)?, meter.sent.clone());
         // The socket is bound last, because it receives frames from then on.
         socket::bind(&socket, index, libc::ETH_P_ALL as u16).map_err(fail("receive frames"))?;
         Ok(Self { name: name.into(), index, socket, incoming, queued: Frames::new(), outgoing, meter, mtu })

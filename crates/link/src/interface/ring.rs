@@ -101,7 +101,7 @@ pub(super) struct Ring {
 }
 
 /// The kernel's description of a frame.
-struct Head {
+struct FrameDescriptor {
     /// The number of the frame's bytes in the slot.
     kept: usize,
     /// The number of bytes of the received frame, without the removed tag.
@@ -179,8 +179,8 @@ impl Ring {
 
     /// Restores the wire format of the present slot's frame, and returns its offset and length. `None` if
     /// the slot does not hold the whole frame, or if the frame is too long for a port.
-    fn complete(&mut self, head: &Head) -> Option<(usize, usize)> {
-        let Head { len, offset, tag, offload, .. } = *head;
+    fn complete(&mut self, head: &FrameDescriptor) -> Option<(usize, usize)> {
+        let FrameDescriptor { len, offset, tag, offload, .. } = *head;
         if !self.has_all(head) {
             return None;
         }
@@ -197,25 +197,25 @@ impl Ring {
     }
 
     /// Returns true if the present slot holds the whole frame.
-    fn has_all(&self, head: &Head) -> bool {
+    fn has_all(&self, head: &FrameDescriptor) -> bool {
         head.len <= head.kept && head.offset + head.len <= self.layout.slot_bytes
     }
 
     /// Returns the part of the present slot's frame that is in the slot.
-    fn begin_of(&self, head: &Head) -> &[u8] {
+    fn begin_of(&self, head: &FrameDescriptor) -> &[u8] {
         let room = self.layout.slot_bytes.saturating_sub(head.offset);
         self.bytes(head.offset, head.kept.min(head.len).min(room))
     }
 
     /// Returns the layout of the datagrams in the present slot's frame, if it consists of many.
-    fn segments(&self, head: &Head) -> Option<Segments> {
+    fn segments(&self, head: &FrameDescriptor) -> Option<Segments> {
         head.offload.segments(self.begin_of(head))
     }
 
     /// Takes over a frame of many datagrams from the present slot, or from `socket` if it did not fit
     /// into the slot. Also takes a single frame that is too long for the slot from `socket`, and drops it.
-    fn take_many(&mut self, head: &Head, is_apart: bool, socket: &OwnedFd) {
-        let Head { len, offset, tag, offload, .. } = *head;
+    fn take_many(&mut self, head: &FrameDescriptor, is_apart: bool, socket: &OwnedFd) {
+        let FrameDescriptor { len, offset, tag, offload, .. } = *head;
         let mut many = std::mem::take(&mut self.many);
         let segments = self.segments(head);
         let taken = match is_apart {
@@ -240,7 +240,12 @@ impl Ring {
     /// outside of the ring in the same order. If they are ever out of step, this function discards frames from the
     /// queue until the announced frame arrives. The slots and the queue match again at the latest after the queue was
     /// empty. A discarded frame counts as dropped with its slot. `None` if the frame is not in the queue.
-    fn receive_apart(&self, many: &mut JoinedFrames, head: &Head, socket: &OwnedFd) -> Option<Apart> {
+    fn receive_apart(
+        &self,
+        many: &mut JoinedFrames,
+        head: &FrameDescriptor,
+        socket: &OwnedFd,
+    ) -> Option<Apart> {
         let mut discarded = 0_u64;
         let found = loop {
             match many.receive(socket) {
@@ -282,7 +287,7 @@ impl Ring {
 
     /// Reads the kernel's description of the present slot's frame. `status` is the status of the slot.
     #[allow(unsafe_code)]
-    fn head(&self, status: u32) -> Head {
+    fn head(&self, status: u32) -> FrameDescriptor {
         // SAFETY: the slot begins with this header, which consists of plain numbers. According to the status, which the
         // caller has read, this process owns the slot, so the kernel does not write to it now.
         let head = unsafe { ptr::read(self.begin().cast::<libc::tpacket2_hdr>()) };
@@ -297,7 +302,7 @@ impl Ring {
         // If the slot holds no part of the frame, the kernel provides no offload information, either.
         let said = usize::checked_sub(offset, OFFLOAD_BYTES).filter(|_| kept > 0);
         let said = said.and_then(|begin| self.bytes(begin, OFFLOAD_BYTES).first_chunk().copied());
-        Head { kept, len, offset, tag, offload: said.map(Offload::parse).unwrap_or_default() }
+        FrameDescriptor { kept, len, offset, tag, offload: said.map(Offload::parse).unwrap_or_default() }
     }
 
     /// Returns a range of bytes of the present slot. The caller must check that the slot contains all of

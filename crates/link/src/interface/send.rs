@@ -27,7 +27,7 @@ struct Joins {
 
 /// The sending half of a port.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub(super) struct PortSender {
     through_queue: PacketSender,
     /// The sender that bypasses the interface's queueing discipline; `None` if all frames pass through
     /// the discipline.
@@ -35,7 +35,7 @@ pub(super) struct Outgoing {
     meter: DirectionMeter,
 }
 
-impl Outgoing {
+impl PortSender {
     /// Creates the sending half of a port. `socket` must expect offload information in front of each
     /// frame.
     pub(super) fn new(socket: OwnedFd, meter: DirectionMeter) -> Self {
@@ -120,18 +120,18 @@ struct Message {
     /// The most payload bytes that a further datagram may have; `None` if no further datagram can be
     /// joined.
     takes: Option<usize>,
-    head: Head,
+    head: MessageHead,
 }
 
 /// The bytes in front of a message's frames. If they include headers, the frames are sent without
 /// their own headers.
-struct Head {
+struct MessageHead {
     bytes: [u8; OFFLOAD_BYTES + HEADER_BYTES],
     /// The number of header bytes that `bytes` includes.
     headers: usize,
 }
 
-impl Head {
+impl MessageHead {
     /// Returns the head of a single frame, which is the offload information.
     fn of_one(frame: &[u8]) -> Self {
         Self::new(Offload::single(frame.len()), &[])
@@ -167,12 +167,17 @@ impl<'a> Batch<'a> {
             let payload = joins.map(|_| frame.len() - HEADER_BYTES);
             if !joins.is_some_and(|Joins { limits, .. }| batch.extend_last(frame, limits)) {
                 let (frames, len) = (number..number + 1, frame.len());
-                batch.messages.push(Message { frames, len, takes: payload, head: Head::of_one(frame) });
+                batch.messages.push(Message {
+                    frames,
+                    len,
+                    takes: payload,
+                    head: MessageHead::of_one(frame),
+                });
             }
         }
         for message in batch.messages.iter_mut().filter(|message| message.frames.len() > 1) {
             if let Some(first) = frames.get(message.frames.start).and_then(|first| Headers::of(first)) {
-                message.head = Head::of_many(first, message.len);
+                message.head = MessageHead::of_many(first, message.len);
             }
         }
         batch
@@ -213,7 +218,7 @@ impl<'a> Batch<'a> {
         let mut parts = Vec::with_capacity(2 * self.frames.len());
         let mut ends = Vec::with_capacity(messages.len());
         for message in messages {
-            let Head { headers, .. } = message.head;
+            let MessageHead { headers, .. } = message.head;
             parts.push(IoSlice::new(message.head.bytes()));
             let frames = self.frames_of(message).iter();
             parts.extend(frames.map(|frame| IoSlice::new(frame.get(headers..).unwrap_or_default())));

@@ -20,7 +20,7 @@ struct Group {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Session {
+struct CloneSession {
     clone_session_id: u32,
     replicas: Vec<Replica>,
     /// The maximum number of bytes of a clone; 0 for whole packets.
@@ -45,7 +45,7 @@ pub(super) fn group(place: &str, value: &Value) -> Result<Entry, RuntimeJsonErro
 }
 
 pub(super) fn session(place: &str, value: &Value) -> Result<Entry, RuntimeJsonError> {
-    let Session { clone_session_id, replicas, packet_length_bytes } = keys(place, value)?;
+    let CloneSession { clone_session_id, replicas, packet_length_bytes } = keys(place, value)?;
     let place = format!("{place} (session {clone_session_id})");
     let session = CloneSessionEntry {
         session_id: clone_session_id,

@@ -23,8 +23,8 @@ mod team;
 pub use choice::{Candidate, Communication, Performance, SelectionInput, candidates, mode};
 pub use detector::{Condition, DEGRADED_ABOVE, Detector, STEADY_STEPS, WELL_BELOW};
 pub use model::Model;
-pub use profile::{Profile, Step};
-pub use team::{Decision, Member as TeamMember, Team, Verdict};
+pub use profile::{Step, StepProfile};
+pub use team::{Team, TeamDecision, TeamMember, Verdict};
 
 use std::fmt;
 

@@ -29,7 +29,7 @@ const RECENT: usize = 8;
 
 /// The times of a process.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Profile {
+pub struct StepProfile {
     /// One point for each batch size, with the size of the last step first.
     sizes: Vec<Point>,
     /// The smoothed seconds of a step's all-reduces.
@@ -39,7 +39,7 @@ pub struct Profile {
     steps: u64,
 }
 
-impl Profile {
+impl StepProfile {
     /// Records a step of the process. It ignores a step without samples or without a valid time.
     pub fn note(&mut self, step: &Step) {
         if step.samples == 0 || !step.compute.is_finite() || step.compute <= 0.0 {
@@ -119,13 +119,13 @@ mod tests {
     }
 
     /// Makes a profile of steps of 16 samples with these times.
-    fn of(times: impl IntoIterator<Item = f64>) -> Profile {
-        let mut profile = Profile::default();
+    fn of(times: impl IntoIterator<Item = f64>) -> StepProfile {
+        let mut profile = StepProfile::default();
         times.into_iter().for_each(|seconds| profile.note(&step(16, seconds)));
         profile
     }
 
-    fn expected(profile: &Profile, samples: f64) -> f64 {
+    fn expected(profile: &StepProfile, samples: f64) -> f64 {
         profile.model().unwrap().at(samples)
     }
 
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_least_all_reduce_is_forgotten_in_time() {
-        let mut profile = Profile::default();
+        let mut profile = StepProfile::default();
         let mut after = |reduce| {
             profile.note(&Step { reduce: Some(reduce), ..step(16, 0.1) });
             profile.least_reduce()

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::choice::{Candidate, Communication, Performance, SelectionInput, candidates, mode};
 use super::detector::{Condition, Detector, STEADY_STEPS, WELL_BELOW};
-use super::profile::{Profile, Step};
+use super::profile::{Step, StepProfile};
 use super::{Mode, WORTH_IT};
 
 /// The recorded steps of the processes of one job, and the set of processes that take part.
@@ -21,13 +21,13 @@ pub struct Team {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Process {
-    profile: Profile,
+    profile: StepProfile,
     detector: Detector,
 }
 
 /// The pace of the active processes.
 #[derive(Debug, Clone, Copy)]
-struct Pace {
+struct TeamPace {
     /// The number of samples of each process in a step if all processes take part.
     share: f64,
     /// The median of the processes' times for `share` samples, in seconds.
@@ -38,13 +38,13 @@ struct Pace {
 
 /// The present state of one process.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Member<'a> {
+pub struct TeamMember<'a> {
     /// The rank of the process.
     pub rank: u16,
     /// True if the process takes part in the job; otherwise it is detached.
     pub is_active: bool,
     /// The times of the process's steps.
-    pub profile: &'a Profile,
+    pub profile: &'a StepProfile,
     /// The condition of the process, and the number of steps in this condition.
     pub detector: &'a Detector,
     /// Its time for its share of the samples, divided by the median; `None` if it is unknown.
@@ -68,7 +68,7 @@ pub enum Verdict {
 
 /// A decision about a team, and the figures behind it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Decision {
+pub struct TeamDecision {
     /// The outcome of the decision.
     pub verdict: Verdict,
     /// The number of degraded processes among all processes that could take part.
@@ -89,7 +89,7 @@ pub struct Decision {
     pub best: Option<usize>,
 }
 
-impl Decision {
+impl TeamDecision {
     /// Returns true if the candidate's step takes at most [`WORTH_IT`] of the present time.
     /// It assumes the present time of the all-reduce. If all-reduces have become slow for another reason, they will
     /// stay slow.
@@ -140,9 +140,9 @@ impl Team {
     }
 
     /// Returns the state of all processes, by rank.
-    pub fn members(&self) -> impl Iterator<Item = Member<'_>> {
+    pub fn members(&self) -> impl Iterator<Item = TeamMember<'_>> {
         let pace = self.pace();
-        self.processes.iter().map(move |(rank, Process { profile, detector })| Member {
+        self.processes.iter().map(move |(rank, Process { profile, detector })| TeamMember {
             rank: *rank,
             is_active: self.active.contains(rank),
             profile,
@@ -163,12 +163,12 @@ impl Team {
 
     /// Decides which processes should take part.
     /// `theta` is the largest share of degraded processes to detach.
-    pub fn decide(&self, theta: f64) -> Decision {
+    pub fn decide(&self, theta: f64) -> TeamDecision {
         let processes = self.performances();
         let degraded = processes.iter().filter(|one| one.degraded).count();
         let all = processes.len();
         let (share, communication) = (self.share().unwrap_or(0.0), self.communication());
-        let mut decision = Decision {
+        let mut decision = TeamDecision {
             verdict: Verdict::AllWell,
             degraded,
             all,
@@ -195,7 +195,7 @@ impl Team {
         decision
     }
 
-    fn verdict(&self, processes: &[Performance], decision: &Decision) -> Verdict {
+    fn verdict(&self, processes: &[Performance], decision: &TeamDecision) -> Verdict {
         let well: Vec<u16> = processes
             .iter()
             .filter(|one| !one.degraded && self.detached.contains(&one.rank))
@@ -274,11 +274,11 @@ impl Team {
     }
 
     /// Returns a process's time for its share, divided by the median.
-    fn ratio(&self, pace: Pace, rank: u16) -> Option<f64> {
+    fn ratio(&self, pace: TeamPace, rank: u16) -> Option<f64> {
         Some(self.time(rank, pace.share)? / pace.median)
     }
 
-    fn pace(&self) -> Option<Pace> {
+    fn pace(&self) -> Option<TeamPace> {
         let share = self.share()?;
         let mut times: Vec<f64> = self.active.iter().filter_map(|rank| self.time(*rank, share)).collect();
         // A single process cannot be slower than others.
@@ -287,7 +287,7 @@ impl Team {
         }
         times.sort_by(f64::total_cmp);
         let median = *times.get((times.len().checked_sub(1)?) / 2)?;
-        Some(Pace { share, median })
+        Some(TeamPace { share, median })
     }
 
     fn time(&self, rank: u16, samples: f64) -> Option<f64> {

@@ -19,7 +19,7 @@ use crate::takeover::FinishedSlice;
 use crate::time::Time;
 use crate::vouch::Vouchers;
 use reader::Reader;
-use slot::{Answer, Answers, Contribution, Slot, index_of};
+use slot::{Answer, Answers, ContributionEffect, ServerSlot, index_of};
 
 /// The assumed round trip before the first measurement.
 const INITIAL_ROUND_TRIP: Duration = Duration::from_millis(1);
@@ -101,7 +101,7 @@ pub struct Server {
     downlink: Downlink,
     vouchers: Vouchers,
     reader: Option<Reader>,
-    slots: Box<[Slot]>,
+    slots: Box<[ServerSlot]>,
     /// The packets to send: the slice and its receivers.
     queue: VecDeque<(Seq, Recipient)>,
     /// The time of each member's last retransmit request.
@@ -119,7 +119,7 @@ impl Server {
         check_window(config.window)?;
         let (start, mask) = (config.start, config.window - 1);
         let due = |index: u32| start.plus(index.wrapping_sub(start.0) & mask);
-        let slot = |index| Slot::new(due(index), config.job, config.width);
+        let slot = |index| ServerSlot::new(due(index), config.job, config.width);
         let slots = (0..config.window).map(slot).collect();
         Self::with(config, slots)
     }
@@ -151,8 +151,8 @@ impl Server {
         if let Some((slot, &due)) = dues.iter().enumerate().find(of_another) {
             return Err(ConfigError::Due { slot, due, window });
         }
-        let mut slots: Box<[Slot]> =
-            dues.iter().map(|due| Slot::new(*due, config.job, config.width)).collect();
+        let mut slots: Box<[ServerSlot]> =
+            dues.iter().map(|due| ServerSlot::new(*due, config.job, config.width)).collect();
         for slice in finished {
             let Some(slot) = slot_of(&mut slots, slice.seq) else { continue };
             if slice.seq.plus(window) != slot.due {
@@ -167,7 +167,7 @@ impl Server {
         Self::with(config, slots)
     }
 
-    fn with(config: ServerConfig, slots: Box<[Slot]>) -> Result<Self, ConfigError> {
+    fn with(config: ServerConfig, slots: Box<[ServerSlot]>) -> Result<Self, ConfigError> {
         let ServerConfig { job, members, width, window, start, fan_in, downlink, .. } = config;
         check_fan_in(fan_in)?;
         let members = check_members(members)?;
@@ -234,9 +234,9 @@ impl Server {
             self.round_trip = self.round_trip.into_iter().chain(sample).min();
         }
         match slot.contribute(header, values, hop.child, fan_in, window) {
-            Contribution::Duplicate => self.stats.duplicates += 1,
-            Contribution::Added => self.stats.contributions += 1,
-            Contribution::Finished => {
+            ContributionEffect::Duplicate => self.stats.duplicates += 1,
+            ContributionEffect::Added => self.stats.contributions += 1,
+            ContributionEffect::Finished => {
                 slot.answers = Answers::default();
                 slot.answers.sent_to_all(now);
                 self.stats.contributions += 1;
@@ -315,7 +315,7 @@ impl Server {
         check_fan_in(fan_in)?;
         let members = check_members(members.to_vec())?;
         let joiner = members.iter().find(|rank| self.members.binary_search(rank).is_err());
-        if let Some(&joiner) = joiner.filter(|_| !self.slots.iter().all(Slot::is_empty)) {
+        if let Some(&joiner) = joiner.filter(|_| !self.slots.iter().all(ServerSlot::is_empty)) {
             return Err(ConfigError::JoinInside(joiner));
         }
         if let Some(reader) = &mut self.reader {
@@ -382,7 +382,7 @@ impl Server {
     }
 }
 
-fn slot_of(slots: &mut [Slot], seq: Seq) -> Option<&mut Slot> {
+fn slot_of(slots: &mut [ServerSlot], seq: Seq) -> Option<&mut ServerSlot> {
     let index = index_of(slots, seq);
     slots.get_mut(index)
 }

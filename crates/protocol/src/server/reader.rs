@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tributary_wire::{JobId, JobSecret, Operator, Rank, Seq, SliceWidth, ValuesView, values};
 
-use super::slot::{Slot, Sum, index_of};
+use super::slot::{ServerSlot, Sum, index_of};
 use crate::error::StartError;
 use crate::masks::{MaskedSlice, Masks};
 use crate::numbers::Tensor;
@@ -63,7 +63,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`StartError::NoMemory`] if the allocation of memory fails.
-    pub(super) fn expect(&mut self, tensor: Tensor, slots: &[Slot]) -> Result<OperationId, StartError> {
+    pub(super) fn expect(&mut self, tensor: Tensor, slots: &[ServerSlot]) -> Result<OperationId, StartError> {
         let buffers = self.operations.buffers_to_read(&tensor)?;
         let id = OperationId(self.operations.begun() + self.waiting.len() as u64);
         self.waiting.push_back((tensor, buffers));
@@ -73,7 +73,7 @@ impl Reader {
 
     /// Begins waiting operations, each once the members have agreed on the bounds of the operation before
     /// it.
-    fn begin_waiting(&mut self, slots: &[Slot]) {
+    fn begin_waiting(&mut self, slots: &[ServerSlot]) {
         while let Some(first) = self.operations.next_position()
             && let Some((tensor, buffers)) = self.waiting.pop_front()
         {

@@ -63,7 +63,7 @@ impl Sum {
 
 /// Effect of a contribution on a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Contribution {
+pub(super) enum ContributionEffect {
     /// The sum already contains a contribution of this child.
     Duplicate,
     /// The contribution was added, and contributions of other children are missing.
@@ -74,7 +74,7 @@ pub(super) enum Contribution {
 
 /// A slot of the server's window.
 #[derive(Debug, Clone)]
-pub(super) struct Slot {
+pub(super) struct ServerSlot {
     /// The slice that the slot sums now. All earlier slices of the slot are finished (rule 6).
     pub(super) due: Seq,
     /// The set of children whose contributions to `due` are in `partial`, as a bit mask.
@@ -86,7 +86,7 @@ pub(super) struct Slot {
     pub(super) answers: Answers,
 }
 
-impl Slot {
+impl ServerSlot {
     pub(super) fn new(due: Seq, job: JobId, width: SliceWidth) -> Self {
         Self {
             due,
@@ -122,10 +122,10 @@ impl Slot {
         child: u8,
         fan_in: u8,
         window: u32,
-    ) -> Contribution {
+    ) -> ContributionEffect {
         let bit = 1 << child;
         if self.children & bit != 0 {
-            return Contribution::Duplicate;
+            return ContributionEffect::Duplicate;
         }
         if self.is_empty() {
             self.partial.store(header.operator, header.totals, values);
@@ -134,14 +134,14 @@ impl Slot {
         }
         self.children |= bit;
         if self.children.count_ones() < u32::from(fan_in) {
-            return Contribution::Added;
+            return ContributionEffect::Added;
         }
         self.children = 0;
         let spare = self.finished.take().unwrap_or_else(|| self.partial.another());
         let spare = Sum { job: self.partial.job, ..spare };
         self.finished = Some(std::mem::replace(&mut self.partial, spare));
         self.due = self.due.plus(window);
-        Contribution::Finished
+        ContributionEffect::Finished
     }
 
     /// Discards the contributions to the due slice, and the record of receivers of the finished slice.
@@ -207,6 +207,6 @@ impl Answers {
     }
 }
 
-pub(super) fn index_of(slots: &[Slot], seq: Seq) -> usize {
+pub(super) fn index_of(slots: &[ServerSlot], seq: Seq) -> usize {
     seq.0 as usize & slots.len().wrapping_sub(1)
 }

@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use super::Server;
-use super::slot::{Slot, Sum};
+use super::slot::{ServerSlot, Sum};
 
 impl Server {
     /// Feeds `into` with the state that determines the server's answers and its unsent packets.
@@ -16,7 +16,7 @@ impl Server {
     }
 }
 
-impl Slot {
+impl ServerSlot {
     fn hash_state(&self, into: &mut impl Hasher) {
         self.due.hash(into);
         self.children.hash(into);

@@ -31,7 +31,7 @@ pub use generations::Standing;
 use generations::{Gate, Generations};
 use pace::Pace;
 use recovery::{Recovery, Transmission};
-use slots::{Flight, Slots, State};
+use slots::{Flight, SlotState, Slots};
 use verdict::Settled;
 
 /// One member of a job: it sends slices, verifies results, and sends retransmit requests.
@@ -56,9 +56,9 @@ pub struct Worker {
     waiting: VecDeque<Waiting>,
     /// The positions to send, oldest first. The worker skips a position if its slot has moved on.
     queue: BinaryHeap<Reverse<u64>>,
-    /// The number of slices in [`State::Sent`].
+    /// The number of slices in [`SlotState::Sent`].
     in_flight: u64,
-    /// The number of slices in [`State::Sent`] or [`State::Missing`].
+    /// The number of slices in [`SlotState::Sent`] or [`SlotState::Missing`].
     unanswered: u64,
     recovery: Recovery,
     pace: Pace,
@@ -209,7 +209,7 @@ impl Worker {
         let slot = self.slots.at(position)?;
         let generation = self.generations.number();
         let mut flight = match slot.state {
-            State::Lost(flight) => flight,
+            SlotState::Lost(flight) => flight,
             _ => {
                 Flight { sent: now, transmission: 0, attempts: 0, generation, mismatched: false, pads: None }
             }
@@ -220,7 +220,7 @@ impl Worker {
         let (operator, totals, pads) = operation.write(position, (members, self.rank), &mut self.values);
         let attempts = flight.attempts + 1;
         flight = Flight { sent: now, transmission: number, attempts, pads: Some(pads), ..flight };
-        slot.state = State::Sent(flight);
+        slot.state = SlotState::Sent(flight);
         self.in_flight += 1;
         self.unanswered += 1;
         if retransmit {
@@ -307,9 +307,9 @@ impl Worker {
     fn make_ready(&mut self, positions: Range<u64>) {
         for position in positions {
             if let Some(slot) = self.slots.at(position)
-                && matches!(slot.state, State::Idle)
+                && matches!(slot.state, SlotState::Idle)
             {
-                slot.state = State::Ready;
+                slot.state = SlotState::Ready;
                 self.queue.push(Reverse(position));
             }
         }
@@ -320,9 +320,11 @@ impl Worker {
         while let Some(Reverse(position)) = self.queue.peek().copied() {
             let state = self.slots.at(position).map(|slot| slot.state);
             let may_leave = match state {
-                Some(State::Ready) => self.pace.admits(self.in_flight, self.recovery.smoothed_round_trip()),
+                Some(SlotState::Ready) => {
+                    self.pace.admits(self.in_flight, self.recovery.smoothed_round_trip())
+                }
                 // Other members may wait for this slice, so it does not wait for further slices that leave with it.
-                Some(State::Lost(_)) => self.in_flight < self.pace.limit(),
+                Some(SlotState::Lost(_)) => self.in_flight < self.pace.limit(),
                 _ => {
                     self.queue.pop();
                     continue;
@@ -340,27 +342,27 @@ impl Worker {
     fn ask_again(&mut self, position: u64, note: impl FnOnce(&mut Flight)) {
         let Some(slot) = self.slots.at(position) else { return };
         match &mut slot.state {
-            State::Sent(flight) | State::Missing(flight) => note(flight),
-            State::Lost(flight) => return note(flight),
-            State::Idle | State::Ready => return,
+            SlotState::Sent(flight) | SlotState::Missing(flight) => note(flight),
+            SlotState::Lost(flight) => return note(flight),
+            SlotState::Idle | SlotState::Ready => return,
         }
         self.leave(position);
         if let Some(slot) = self.slots.at(position)
-            && let State::Sent(flight) | State::Missing(flight) = slot.state
+            && let SlotState::Sent(flight) | SlotState::Missing(flight) = slot.state
         {
-            slot.state = State::Lost(flight);
+            slot.state = SlotState::Lost(flight);
             self.queue.push(Reverse(position));
         }
     }
 
-    /// Updates the counters before the slice at `position` leaves [`State::Sent`] or [`State::Missing`].
+    /// Updates the counters before the slice at `position` leaves [`SlotState::Sent`] or [`SlotState::Missing`].
     fn leave(&mut self, position: u64) {
         match self.slots.at(position).map(|slot| slot.state) {
-            Some(State::Sent(_)) => {
+            Some(SlotState::Sent(_)) => {
                 self.in_flight -= 1;
                 self.unanswered -= 1;
             }
-            Some(State::Missing(_)) => self.unanswered -= 1,
+            Some(SlotState::Missing(_)) => self.unanswered -= 1,
             _ => {}
         }
     }
@@ -372,10 +374,10 @@ impl Worker {
             let busy = self.is_busy();
             let seq = self.slots.seq(position);
             let Some(slot) = self.slots.at(position) else { continue };
-            if let State::Sent(flight) = slot.state
+            if let SlotState::Sent(flight) = slot.state
                 && flight.transmission == number
             {
-                slot.state = State::Missing(flight);
+                slot.state = SlotState::Missing(flight);
                 self.in_flight -= 1;
                 self.stats.gaps += 1;
                 self.recovery.miss(&flight, position, seq, busy);
@@ -394,7 +396,7 @@ impl Worker {
         }
         while let Some(Transmission { number, position }) = self.recovery.next_due(now) {
             let state = self.slots.at(position).map(|slot| slot.state);
-            if matches!(state, Some(State::Missing(flight)) if flight.transmission == number) {
+            if matches!(state, Some(SlotState::Missing(flight)) if flight.transmission == number) {
                 self.ask_again(position, |_| {});
             }
         }

@@ -52,14 +52,14 @@ pub(crate) struct Transmission {
 
 /// A slice that later results have overtaken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Missing {
+struct OvertakenSlice {
     /// The time at which the worker sends it again.
     due: Time,
     sent: Time,
     transmission: Transmission,
 }
 
-impl Missing {
+impl OvertakenSlice {
     /// Makes the slice due earlier: after the wait that applies when the worker has no other work.
     fn hurried(self, round_trip: Duration) -> Self {
         Self { due: self.due.min(self.sent + round_trip.mul_f64(IMPATIENCE)), ..self }
@@ -84,7 +84,7 @@ pub(crate) struct Recovery {
     newest_first: u64,
     newest_repeat: u64,
     /// The missing slices, ordered by the times at which they are sent again.
-    missing: BinaryHeap<Reverse<Missing>>,
+    missing: BinaryHeap<Reverse<OvertakenSlice>>,
     /// The start of the present silence: the last result, timeout, or first slice after a pause.
     silent_since: Time,
     last_timeout: Option<Time>,
@@ -190,7 +190,7 @@ impl Recovery {
             if busy { PATIENCE + SPREAD * lot(self.rank, seq.0, flight.attempts) } else { IMPATIENCE };
         let due = flight.sent + round_trip.mul_f64(patience).min(self.timers.max_timeout);
         let transmission = Transmission { number: flight.transmission, position };
-        self.missing.push(Reverse(Missing { due, sent: flight.sent, transmission }));
+        self.missing.push(Reverse(OvertakenSlice { due, sent: flight.sent, transmission }));
     }
 
     /// Makes missing slices due earlier, because the worker has no other work left.
@@ -203,7 +203,7 @@ impl Recovery {
 
     /// Returns the next missing slice whose wait is over.
     pub(crate) fn next_due(&mut self, now: Time) -> Option<Transmission> {
-        let &Reverse(Missing { due, transmission, .. }) = self.missing.peek()?;
+        let &Reverse(OvertakenSlice { due, transmission, .. }) = self.missing.peek()?;
         if due > now {
             return None;
         }

@@ -11,15 +11,15 @@ use crate::time::Time;
 
 /// One slot of the window. Positions count a worker's slices from 0. Unlike a [`Seq`], they never wrap.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Slot {
+pub(crate) struct WorkerSlot {
     /// The position of the slot's present slice: the slot's first slice without a result.
     pub(crate) position: u64,
-    pub(crate) state: State,
+    pub(crate) state: SlotState,
 }
 
 /// Progress of a slot's slice.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum State {
+pub(crate) enum SlotState {
     /// The slice cannot be sent: its operation has not started, or its scale is not known.
     Idle,
     /// The slice waits to be sent for the first time.
@@ -54,7 +54,7 @@ pub(crate) struct Flight {
 #[derive(Debug, Clone)]
 pub(crate) struct Slots {
     start: Seq,
-    pub(super) slots: Box<[Slot]>,
+    pub(super) slots: Box<[WorkerSlot]>,
     /// The last result of each slot; `None` before the first. Later results of the slot reuse its memory.
     finished: Box<[Option<FinishedSlice>]>,
 }
@@ -63,8 +63,10 @@ impl Slots {
     /// Makes `window` slots (a power of two) for slices from `start` on.
     pub(crate) fn new(start: Seq, window: u32) -> Self {
         let mask = window - 1;
-        let slot =
-            |index: u32| Slot { position: u64::from(index.wrapping_sub(start.0) & mask), state: State::Idle };
+        let slot = |index: u32| WorkerSlot {
+            position: u64::from(index.wrapping_sub(start.0) & mask),
+            state: SlotState::Idle,
+        };
         Self { start, slots: (0..window).map(slot).collect(), finished: vec![None; window as usize].into() }
     }
 
@@ -81,7 +83,7 @@ impl Slots {
     }
 
     /// Returns the slot whose present slice is at `position`.
-    pub(crate) fn at(&mut self, position: u64) -> Option<&mut Slot> {
+    pub(crate) fn at(&mut self, position: u64) -> Option<&mut WorkerSlot> {
         let index = self.index(self.seq(position));
         self.slots.get_mut(index).filter(|slot| slot.position == position)
     }
@@ -90,10 +92,10 @@ impl Slots {
     pub(crate) fn awaited(&self, seq: Seq) -> Option<(u64, Flight)> {
         let slot = self.slots.get(self.index(seq)).filter(|slot| self.seq(slot.position) == seq)?;
         match slot.state {
-            State::Sent(flight) | State::Missing(flight) | State::Lost(flight) => {
+            SlotState::Sent(flight) | SlotState::Missing(flight) | SlotState::Lost(flight) => {
                 Some((slot.position, flight))
             }
-            State::Idle | State::Ready => None,
+            SlotState::Idle | SlotState::Ready => None,
         }
     }
 
@@ -107,7 +109,7 @@ impl Slots {
         let slot = self.slots.get(self.index(self.seq(position)))?;
         match slot.state {
             _ if slot.position > position => None,
-            State::Sent(flight) | State::Missing(flight) | State::Lost(flight)
+            SlotState::Sent(flight) | SlotState::Missing(flight) | SlotState::Lost(flight)
                 if slot.position == position =>
             {
                 Some(flight.attempts)
@@ -145,7 +147,7 @@ impl Slots {
     pub(crate) fn advance(&mut self, position: u64) -> u64 {
         let next = position + self.window();
         if let Some(slot) = self.at(position) {
-            *slot = Slot { position: next, state: State::Idle };
+            *slot = WorkerSlot { position: next, state: SlotState::Idle };
         }
         next
     }
@@ -153,7 +155,8 @@ impl Slots {
     /// Returns the positions of slices whose results are awaited, without slices that are queued for
     /// retransmission.
     pub(crate) fn unanswered(&self) -> impl Iterator<Item = u64> {
-        let unanswered = |slot: &&Slot| matches!(slot.state, State::Sent(_) | State::Missing(_));
+        let unanswered =
+            |slot: &&WorkerSlot| matches!(slot.state, SlotState::Sent(_) | SlotState::Missing(_));
         self.slots.iter().filter(unanswered).map(|slot| slot.position)
     }
 }

@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use super::Worker;
-use super::slots::{Slots, State};
+use super::slots::{SlotState, Slots};
 
 impl Worker {
     /// Feeds `into` with the state that determines reactions, unsent packets and unreported events. Two
@@ -22,14 +22,14 @@ impl Slots {
     fn hash_state(&self, into: &mut impl Hasher) {
         for slot in &self.slots {
             let state = match slot.state {
-                State::Idle => None,
-                State::Ready => Some((0, 0, false)),
+                SlotState::Idle => None,
+                SlotState::Ready => Some((0, 0, false)),
                 // The states `Sent` and `Missing` differ only in the time of the retransmission. A slice in `Lost` is
                 // in the queue.
-                State::Sent(flight) | State::Missing(flight) => {
+                SlotState::Sent(flight) | SlotState::Missing(flight) => {
                     Some((1, flight.generation, flight.mismatched))
                 }
-                State::Lost(flight) => Some((2, flight.generation, flight.mismatched)),
+                SlotState::Lost(flight) => Some((2, flight.generation, flight.mismatched)),
             };
             (slot.position, state).hash(into);
         }

@@ -3,7 +3,7 @@
 
 use crate::fabric;
 
-use crate::world::{Churn, Faults, Outcome, Setup, World, operation};
+use crate::world::{Churn, Faults, OperationOutcome, Setup, World, operation};
 use half::{bf16, f16};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -147,7 +147,11 @@ fn calm(window: u32) -> Setup {
     }
 }
 
-fn outcomes(setup: &Setup, inputs: &[Vec<AllReduce>], prepare: impl FnOnce(&mut World)) -> Vec<Outcome> {
+fn outcomes(
+    setup: &Setup,
+    inputs: &[Vec<AllReduce>],
+    prepare: impl FnOnce(&mut World),
+) -> Vec<OperationOutcome> {
     let mut world = World::new(setup, inputs);
     prepare(&mut world);
     if let Err(stuck) = world.run_unchecked(10 * STEPS) {
@@ -218,7 +222,8 @@ fn a_damaged_bound_is_noticed_by_everyone() {
         let outcomes = outcomes(&Setup { seed, faults, ..calm(4) }, &inputs, |_| {});
         if format!("{outcomes:?}") != format!("{right:?}") {
             // If a damaged copy reports NaN, its receiver accepts that; the other members detect a wrong sum.
-            let wrong_sum = |outcome: &Outcome| matches!(outcome, Err(CollectiveError::WrongSum { .. }));
+            let wrong_sum =
+                |outcome: &OperationOutcome| matches!(outcome, Err(CollectiveError::WrongSum { .. }));
             assert!(outcomes.iter().all(Result::is_err) && outcomes.iter().any(wrong_sum), "seed {seed}");
             noticed += 1;
         }

@@ -15,7 +15,8 @@ pub(super) enum Trouble {
     Lasting(ClientError),
 }
 
-pub(super) struct Session {
+/// The client's end of a session with a server.
+pub(super) struct ClientSession {
     pub(super) messages: mpsc::Sender<WorkerMessage>,
     pub(super) told: Streaming<ServerMessage>,
     /// The parameters that the server has sent in this session.
@@ -34,7 +35,7 @@ pub(super) enum Heard {
 /// Waits for a message of the server, for the failure of a group, or for another server to release the
 /// worker. Cancel safe.
 pub(super) async fn hear(
-    session: &mut Option<Session>,
+    session: &mut Option<ClientSession>,
     groups: &mut Groups,
     released: &mut Option<&mut watch::Receiver<bool>>,
 ) -> Heard {

@@ -16,7 +16,7 @@ pub(super) const FEWEST: usize = 2;
 /// A job's reductions: at most one for the policy's present group, and older ones whose last rounds are
 /// still in progress. Reductions share no state.
 #[derive(Debug, Default)]
-pub(super) struct Groups {
+pub(super) struct GroupReductions {
     /// The hosts of the workers that can take part in reductions.
     hosts: BTreeMap<Worker, String>,
     reductions: BTreeMap<u64, GroupReduction>,
@@ -48,7 +48,7 @@ enum Stage {
     Closing,
 }
 
-impl Groups {
+impl GroupReductions {
     /// Adds a worker. `host` is its host if the host can take part in reductions.
     pub(super) fn join(&mut self, worker: Worker, host: Option<String>) {
         self.hosts.remove(&worker);

@@ -70,7 +70,7 @@ impl ParameterServer for Service {
         // The credentials are checked before any message is read.
         let (name, job) = find(&self.jobs, JobCredentials::read(request.metadata()).as_ref())?;
         let (replies, receiver) = mpsc::channel(REPLIES);
-        let session = Session {
+        let session = ServerSession {
             name,
             job,
             names: request.extensions().get::<Peer>().and_then(Peer::names).cloned(),
@@ -87,7 +87,8 @@ impl ParameterServer for Service {
     }
 }
 
-struct Session {
+/// The server's end of a session with a worker.
+struct ServerSession {
     name: String,
     job: Arc<Served>,
     /// The names in the worker's certificate; `None` for a plain-text connection.
@@ -96,7 +97,7 @@ struct Session {
     messages: Streaming<WorkerMessage>,
 }
 
-impl Session {
+impl ServerSession {
     /// Serves the session until the worker ends it or sends something invalid.
     async fn run(mut self, replies: &mpsc::Sender<Result<ServerMessage, Status>>) -> Result<(), Status> {
         let first = timeout(HELLO_PATIENCE, self.next()).await;

@@ -24,10 +24,11 @@ const TURNS: usize = 100;
 
 /// A fabric that aggregates in memory.
 #[derive(Debug, Clone, Default)]
-struct Hub(Arc<Mutex<State>>);
+struct Hub(Arc<Mutex<HubJobs>>);
 
+/// The jobs of the fabric, and the number of contributions of each host.
 #[derive(Debug, Default)]
-struct State {
+struct HubJobs {
     jobs: BTreeMap<String, Job>,
     made: usize,
     broken: bool,

@@ -24,7 +24,7 @@ type Update = Vec<(usize, u64)>;
 
 /// The outcome of an event: the updates, and the workers that were sent W, in the order of the updates.
 #[derive(Debug, Default, PartialEq)]
-struct Outcome {
+struct EventOutcome {
     updates: Vec<Update>,
     sent: Vec<usize>,
 }
@@ -43,8 +43,8 @@ impl Reference {
         self.it[w].unwrap() / self.m
     }
 
-    fn arrives(&mut self, w: usize) -> Outcome {
-        let mut out = Outcome::default();
+    fn arrives(&mut self, w: usize) -> EventOutcome {
+        let mut out = EventOutcome::default();
         *self.it[w].as_mut().unwrap() += 1;
         // "once lst is non-empty, clk counts every arrival"
         let counts = !self.lst.is_empty();
@@ -68,8 +68,8 @@ impl Reference {
         out
     }
 
-    fn leaves(&mut self, w: usize) -> Outcome {
-        let mut out = Outcome::default();
+    fn leaves(&mut self, w: usize) -> EventOutcome {
+        let mut out = EventOutcome::default();
         // "a worker that leaves is removed and lst is flushed"
         self.aggregate(&mut out);
         self.it[w] = None;
@@ -79,7 +79,7 @@ impl Reference {
         out
     }
 
-    fn aggregate(&mut self, out: &mut Outcome) {
+    fn aggregate(&mut self, out: &mut EventOutcome) {
         if !self.lst.is_empty() {
             out.updates.push(self.lst.iter().map(|&w| (w, self.it[w].unwrap())).collect());
             out.sent.extend(&self.lst);
@@ -88,7 +88,7 @@ impl Reference {
         self.clk = 0;
     }
 
-    fn epochs(&mut self, out: &mut Outcome) {
+    fn epochs(&mut self, out: &mut EventOutcome) {
         let there = self.present();
         if there.is_empty() || !there.iter().all(|&w| self.ep(w) > self.ep_then[w]) {
             return;
@@ -113,8 +113,8 @@ impl Reference {
     }
 }
 
-fn outcome(actions: &[Action]) -> Outcome {
-    let mut out = Outcome::default();
+fn outcome(actions: &[Action]) -> EventOutcome {
+    let mut out = EventOutcome::default();
     for action in actions {
         match action {
             Action::Apply(parts) => {

@@ -54,14 +54,14 @@ pub(super) fn compile(
 
 /// One step of a control flow.
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum ControlStep<'a> {
     Table(&'a Table),
     Condition(&'a Conditional),
     Call(&'a ActionCallNode),
 }
 
 struct Node<'a> {
-    step: Step<'a>,
+    step: ControlStep<'a>,
     label: Label,
 }
 
@@ -70,9 +70,9 @@ fn nodes<'a>(
     out: &mut Emitter,
     place: &str,
 ) -> Result<HashMap<&'a str, Node<'a>>, LoadError> {
-    let tables = flow.tables.iter().map(|table| (table.name.as_str(), Step::Table(table)));
-    let conditions = flow.conditionals.iter().map(|node| (node.name.as_str(), Step::Condition(node)));
-    let calls = flow.action_calls.iter().map(|node| (node.name.as_str(), Step::Call(node)));
+    let tables = flow.tables.iter().map(|table| (table.name.as_str(), ControlStep::Table(table)));
+    let conditions = flow.conditionals.iter().map(|node| (node.name.as_str(), ControlStep::Condition(node)));
+    let calls = flow.action_calls.iter().map(|node| (node.name.as_str(), ControlStep::Call(node)));
     let mut nodes = HashMap::new();
     for (name, step) in tables.chain(conditions).chain(calls) {
         if nodes.insert(name, Node { step, label: out.label() }).is_some() {
@@ -83,16 +83,16 @@ fn nodes<'a>(
 }
 
 /// Returns the names of the steps that a step can lead to.
-fn successors<'a>(step: Step<'a>) -> Vec<&'a str> {
+fn successors<'a>(step: ControlStep<'a>) -> Vec<&'a str> {
     match step {
-        Step::Table(table) => {
+        ControlStep::Table(table) => {
             let next = table.next_tables.values().chain([&table.base_default_next]);
             next.filter_map(|next| next.as_deref()).collect()
         }
-        Step::Condition(node) => {
+        ControlStep::Condition(node) => {
             [&node.true_next, &node.false_next].into_iter().filter_map(|n| n.as_deref()).collect()
         }
-        Step::Call(node) => node.next_node.as_deref().into_iter().collect(),
+        ControlStep::Call(node) => node.next_node.as_deref().into_iter().collect(),
     }
 }
 
@@ -187,7 +187,7 @@ impl<'a> Graph<'a> {
         out.bind(label);
         let step = self.nodes[name].step;
         match step {
-            Step::Condition(node) => {
+            ControlStep::Condition(node) => {
                 let place = format!("condition {name}");
                 let scope =
                     Scope { layout: self.objects.layout, locals: &[], place: &place, in_parser: false };
@@ -200,12 +200,12 @@ impl<'a> Graph<'a> {
                 }
                 Ok(node.true_next.as_deref())
             }
-            Step::Call(node) => {
+            ControlStep::Call(node) => {
                 self.objects.note(|| note::statements(&node.source_info, name), out);
                 self.inline(node.action_id, name, out)?;
                 Ok(node.next_node.as_deref())
             }
-            Step::Table(table) => self.emit_table(table, end, waiting, out),
+            ControlStep::Table(table) => self.emit_table(table, end, waiting, out),
         }
     }
 

@@ -10,7 +10,7 @@ use super::objects::Objects;
 use super::primitive::{assign, assign_variable};
 use super::resolve::Scope;
 use super::term::{Binary, Term};
-use super::transition::{Case, Key};
+use super::transition::{Case, TransitionKey};
 use crate::error::LoadError;
 use crate::json::expression::Expr;
 use crate::json::number::Number;
@@ -108,7 +108,7 @@ impl States<'_> {
     }
 
     fn transitions(&self, state: &ParseState, scope: &Scope<'_>, out: &mut Emitter) -> Result<(), LoadError> {
-        let key = Key::new(state, scope)?;
+        let key = TransitionKey::new(state, scope)?;
         // All cases form one statement, so that the key is computed only once.
         let mut cases = Expressions::new(out, scope.place);
         for case in &state.transitions {
@@ -142,7 +142,7 @@ impl States<'_> {
     fn value_set(
         &self,
         case: &Transition,
-        key: &Key,
+        key: &TransitionKey,
         to: Label,
         place: &str,
         cases: &mut Expressions<'_>,

@@ -213,9 +213,9 @@ pub(super) fn header(expr: &Expr, scope: &Scope<'_>) -> Result<HeaderRef, LoadEr
         Expr::Op { op, left: Some(stack), right: index, .. } if op == "dereference_header_stack" => {
             let stack = scope.layout.stack(name(stack, "header_stack", scope.place)?, scope.place)?;
             let headers: Vec<u16> = scope.layout.stack_headers(stack).collect();
-            Ok(match choice(index, headers, scope)? {
-                Choice::Known(header) => HeaderRef::One(header),
-                Choice::OneOf(index, headers) => HeaderRef::OneOf(index, headers),
+            Ok(match stack_element(index, headers, scope)? {
+                StackElement::Known(header) => HeaderRef::One(header),
+                StackElement::OneOf(index, headers) => HeaderRef::OneOf(index, headers),
             })
         }
         Expr::Op { op, left: Some(of), right: member, .. } if op == "access_union_header" => {
@@ -249,9 +249,9 @@ pub(super) fn union(expr: &Expr, scope: &Scope<'_>) -> Result<UnionRef, LoadErro
         Expr::Op { op, left: Some(stack), right: index, .. } if op == "dereference_union_stack" => {
             let name = name(stack, "header_union_stack", scope.place)?;
             let unions = scope.layout.union_stack(name, scope.place)?.unions.clone();
-            Ok(match choice(index, unions, scope)? {
-                Choice::Known(members) => UnionRef::One(members),
-                Choice::OneOf(index, unions) => UnionRef::OneOf(index, unions),
+            Ok(match stack_element(index, unions, scope)? {
+                StackElement::Known(members) => UnionRef::One(members),
+                StackElement::OneOf(index, unions) => UnionRef::OneOf(index, unions),
             })
         }
         other => {
@@ -285,24 +285,25 @@ pub(super) fn target(expr: &Expr, scope: &Scope<'_>) -> Result<FieldRef, LoadErr
     }
 }
 
-enum Choice<T> {
+/// An element of a stack. Either its index is a constant, or the packet's fields determine it.
+enum StackElement<T> {
     Known(T),
     OneOf(Term, Vec<T>),
 }
 
-fn choice<T>(index: &Expr, mut all: Vec<T>, scope: &Scope<'_>) -> Result<Choice<T>, LoadError> {
+fn stack_element<T>(index: &Expr, mut all: Vec<T>, scope: &Scope<'_>) -> Result<StackElement<T>, LoadError> {
     let index = Term::resolve(index, scope)?;
     if let Some(known) = index.constant() {
         let known = known.to_u64().and_then(|known| usize::try_from(known).ok());
         let known = known.filter(|known| *known < all.len());
         let known = known.ok_or_else(|| malformed(scope.place, "an index is behind its stack's end"))?;
-        return Ok(Choice::Known(all.swap_remove(known)));
+        return Ok(StackElement::Known(all.swap_remove(known)));
     }
     if all.len() > MAX_CHOICES {
         let what = format!("an index known at run time only, of a stack of more than {MAX_CHOICES}");
         return Err(unsupported(scope.place, what));
     }
-    Ok(Choice::OneOf(index, all))
+    Ok(StackElement::OneOf(index, all))
 }
 
 fn position(expr: &Expr, scope: &Scope<'_>) -> Result<usize, LoadError> {

@@ -13,14 +13,14 @@ use crate::program::MAX_BITS;
 const NARROW_KEY_BYTES: u32 = 8;
 
 /// The key of a state: its fields, each padded to bytes.
-pub(super) struct Key {
+pub(super) struct TransitionKey {
     /// The number of bytes of all parts.
     bytes: u32,
-    parts: Vec<Part>,
+    parts: Vec<KeyPart>,
 }
 
 /// A part of a key.
-struct Part {
+struct KeyPart {
     value: Term,
     bytes: u32,
 }
@@ -31,7 +31,7 @@ pub(super) enum Case {
     If(Term),
 }
 
-impl Key {
+impl TransitionKey {
     /// Reads the key of a state.
     pub(super) fn new(state: &ParseState, scope: &Scope<'_>) -> Result<Self, LoadError> {
         let mut parts = Vec::new();
@@ -47,7 +47,7 @@ impl Key {
                 true => Term::binary(Binary::And, value, Term::number(Number::mask(bits))),
                 false => value,
             };
-            parts.push(Part { value, bytes: bits.div_ceil(8).max(1) });
+            parts.push(KeyPart { value, bytes: bits.div_ceil(8).max(1) });
         }
         let bytes = parts.iter().fold(0_u32, |sum, part| sum.saturating_add(part.bytes));
         if bytes > NARROW_KEY_BYTES {
@@ -56,7 +56,7 @@ impl Key {
         let together = parts.into_iter().reduce(|key, part| {
             let by = Term::number(Number::from(u64::from(part.bytes) * 8));
             let shifted = Term::binary(Binary::Shl, key.value, by);
-            Part { value: Term::binary(Binary::Or, shifted, part.value), bytes: key.bytes + part.bytes }
+            KeyPart { value: Term::binary(Binary::Or, shifted, part.value), bytes: key.bytes + part.bytes }
         });
         Ok(Self { bytes, parts: together.into_iter().collect() })
     }
@@ -118,7 +118,7 @@ impl Key {
 }
 
 /// Returns the condition that a part of the key has a value; `None` if every value matches.
-fn compare(part: &Part, value: &Number, mask: Option<Number>) -> Option<Term> {
+fn compare(part: &KeyPart, value: &Number, mask: Option<Number>) -> Option<Term> {
     let Some(mask) = mask else {
         return Some(Term::equal(part.value.clone(), Term::number(value.clone())));
     };

@@ -10,7 +10,7 @@ use super::{
     MeterConfig, TableEntry, meters,
 };
 use crate::error::ControlError;
-use crate::exec::State;
+use crate::exec::MachineState;
 use crate::meters::Meter;
 use crate::program::{MeterKind, Pattern};
 use crate::switch::Switch;
@@ -303,7 +303,7 @@ impl Switch {
 
     /// Counts the reference of an entry to a member or group of an action profile.
     fn refer_to(&mut self, described: Described<'_>, pattern: &Pattern) {
-        let State { tables, profiles, .. } = &mut self.state;
+        let MachineState { tables, profiles, .. } = &mut self.state;
         let entry = tables[described.ids.index].entry(pattern);
         if let (Some(entry), Some(profile)) = (entry, described.program.profile) {
             profiles[profile].refer(&entry.behaviour, 1);

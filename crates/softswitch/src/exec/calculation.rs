@@ -1,7 +1,7 @@
 //! Hashes and checksums over a string of bits.
 
 use super::headers::header_bytes;
-use super::{Packet, State, bits, checksum, wire};
+use super::{MachineState, Packet, bits, checksum, wire};
 use crate::program::{
     Algorithm, Calculation, CalculationInput, Checksum, Format, Header, Line, Place, Program, WORDS,
 };
@@ -30,7 +30,7 @@ const fn reflected(polynomial: u32) -> [u32; 256] {
     table
 }
 
-impl State {
+impl MachineState {
     /// Computes the result of a calculation.
     pub(super) fn calculate(&mut self, program: &Program, packet: &Packet<'_>, calculation: u16) -> u64 {
         let calculation = &program.calculations[usize::from(calculation)];

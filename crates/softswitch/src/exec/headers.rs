@@ -1,10 +1,10 @@
 //! Instructions on headers: parsing, adding, removing and moving them, and writing them to a frame.
 
-use super::{Flow, MAX_ROUNDS, MAX_VISITS, Packet, State, bits, wire};
+use super::{Flow, MAX_ROUNDS, MAX_VISITS, MachineState, Packet, bits, wire};
 use crate::lines::clear;
 use crate::program::{Format, Header, LIMBS, Op, Program, WORDS};
 
-impl State {
+impl MachineState {
     /// Runs an instruction of the parser or on whole headers.
     pub(super) fn run_on_headers(&mut self, program: &Program, packet: &mut Packet<'_>, op: Op) -> Flow {
         let standard = &program.standard;
@@ -191,7 +191,7 @@ impl State {
         self.set(stack.count, self.get(stack.count).saturating_sub(by.into()));
     }
 
-    /// Writes the frame like [`State::emit`], with the processor's wide vectors if it has them.
+    /// Writes the frame like [`MachineState::emit`], with the processor's wide vectors if it has them.
     #[allow(unsafe_code)]
     pub(crate) fn deparse(&self, program: &Program, packet: &Packet<'_>, out: &mut [u8]) -> usize {
         #[cfg(target_arch = "x86_64")]

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::{Packet, State};
+use super::{MachineState, Packet};
 use crate::program::{Level, Message, Place, Program};
 
-impl State {
+impl MachineState {
     /// Logs a message.
     pub(super) fn say(&mut self, message: &Message) {
         self.tell(|journal, state| journal.message(state.text(message)));

@@ -13,7 +13,7 @@ mod wire;
 
 use calculation::Fields;
 pub(crate) use requests::Requests;
-pub(crate) use state::{Packet, State};
+pub(crate) use state::{MachineState, Packet};
 
 use crate::program::{Calculation, CodeIndex, DROP_PORT, Op, Program, Word};
 use crate::table::Choice;
@@ -26,13 +26,13 @@ const MAX_ROUNDS: u32 = 1 << 16;
 /// The result of an instruction: the run continues or ends.
 type Flow = std::ops::ControlFlow<()>;
 
-impl State {
+impl MachineState {
     #[inline(always)]
     fn put(&mut self, word: Word, value: u64, cut: u8) {
         self.set(word, value & (u64::MAX >> (cut & 63)));
     }
 
-    /// Runs code like [`State::interpret`], with the processor's wide vectors if it has them.
+    /// Runs code like [`MachineState::interpret`], with the processor's wide vectors if it has them.
     #[allow(unsafe_code)]
     pub(crate) fn run(&mut self, program: &Program, packet: &mut Packet<'_>, entry: CodeIndex) {
         #[cfg(target_arch = "x86_64")]

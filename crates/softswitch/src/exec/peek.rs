@@ -1,11 +1,11 @@
 //! Looks up a table for the packet log, without side effects.
 
-use super::State;
+use super::MachineState;
 use super::calculation::Fields;
 use crate::program::{Calculation, Program};
 use crate::table::{Behaviour, BoundAction, Entry};
 
-impl State {
+impl MachineState {
     /// Returns the entry that the packet matches in a table, and the action that the table will
     /// run.
     /// It changes no counters.

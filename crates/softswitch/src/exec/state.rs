@@ -18,7 +18,7 @@ use crate::value_sets::ValueSet;
 /// The state that a switch keeps from packet to packet, except parts that instructions cannot
 /// access.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct MachineState {
     /// All words that an index can name, so that no index must be checked. The system provides
     /// memory only for the words in use.
     pub(crate) words: Box<[u64; WORDS]>,
@@ -70,7 +70,7 @@ impl<'a> Packet<'a> {
     }
 }
 
-impl State {
+impl MachineState {
     /// Creates the state of a program that has processed no packet.
     pub(crate) fn new(program: &Program) -> Self {
         // The zeroed memory comes directly from the system. The fallback only satisfies the type,

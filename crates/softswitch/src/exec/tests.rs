@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::{Packet, State};
+use super::{MachineState, Packet};
 use crate::processor::has_vectors;
 use crate::program::{LIMBS, Line, Op, Program};
 use crate::{Outputs, Pipeline, Switch};
@@ -78,7 +78,7 @@ impl Series {
         own: &[Line],
     ) -> [Vec<Line>; 2] {
         program.code = [code, vec![Op::End]].concat();
-        let mut state = State::new(&program);
+        let mut state = MachineState::new(&program);
         state.vectors &= vectors;
         state.set(self.index, index);
         let first = usize::from(self.first);

@@ -2,6 +2,8 @@
 //!
 //! This module checks only the structure of a file. The compiler resolves names and expressions.
 //! Parts that are not needed to run or log a program (enums, annotations) are skipped.
+//!
+//! A type has the name that the format gives the object. The compiled object has the same name in another module.
 
 pub(crate) mod expression;
 pub(crate) mod number;

@@ -8,7 +8,7 @@ use crate::program::Source;
 
 /// The events of one pass of a packet, which lasts until the packet ends or waits.
 #[derive(Debug, Serialize)]
-pub(super) struct Block {
+pub(super) struct PassEvents {
     /// The number of the received packet. Its clones and its further passes have the same number.
     pub(super) packet: u64,
     /// Seconds since 1970, in UTC.
@@ -63,23 +63,23 @@ impl To {
 
 /// The name and the value of a field or parameter.
 #[derive(Debug, Serialize)]
-pub(crate) struct Named {
+pub(crate) struct NamedValue {
     pub(super) name: String,
     pub(super) value: Value,
 }
 
 /// A field of a table's key.
 #[derive(Debug, Serialize)]
-pub(crate) struct Key {
+pub(crate) struct LoggedKeyField {
     pub(super) field: String,
     pub(super) value: Value,
 }
 
 /// An action that a table runs.
 #[derive(Debug, Serialize)]
-pub(crate) struct Call {
+pub(crate) struct LoggedAction {
     pub(super) action: String,
-    pub(super) arguments: Vec<Named>,
+    pub(super) arguments: Vec<NamedValue>,
 }
 
 /// The entry that a packet hits.
@@ -120,11 +120,11 @@ pub(crate) enum Event {
     /// A table is looked up.
     Table {
         name: String,
-        key: Vec<Key>,
+        key: Vec<LoggedKeyField>,
         /// The entry that matched; `None` for a miss.
         hit: Option<Hit>,
         /// The action that the table runs; `None` if it runs none.
-        run: Option<Call>,
+        run: Option<LoggedAction>,
         #[serde(flatten)]
         source: At,
     },
@@ -137,7 +137,7 @@ pub(crate) enum Event {
     /// A field has changed.
     Set { field: String, from: Value, to: Value },
     /// A header has become valid: it was extracted, or the program has added it.
-    Valid { header: String, fields: Vec<Named> },
+    Valid { header: String, fields: Vec<NamedValue> },
     /// A header is no longer valid.
     Invalid { header: String },
     /// A counter counts.

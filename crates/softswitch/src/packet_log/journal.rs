@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use super::PacketLog;
-use super::event::{Block, Cause, Event};
+use super::event::{Cause, Event, PassEvents};
 use crate::program::Line;
 
 /// The maximum number of events that are logged for a packet, because a parser or an action can
@@ -17,7 +17,7 @@ pub(crate) struct Journal {
     log: PacketLog,
     /// Number of packets that have come in.
     received: u64,
-    current: Option<Block>,
+    current: Option<PassEvents>,
     /// The packet's fields at the last report of changes.
     pub(super) words: Vec<u64>,
     pub(super) lines: Vec<Line>,
@@ -45,27 +45,27 @@ impl Journal {
     pub(crate) fn begin(&mut self, packet: u64, cause: Cause, port: u16, length: usize) {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let time = since_1970.as_secs_f64();
-        self.current = Some(Block { packet, time, cause, port, length, events: Vec::new() });
+        self.current = Some(PassEvents { packet, time, cause, port, length, events: Vec::new() });
     }
 
     /// Returns the number of the current packet.
     pub(crate) fn packet(&self) -> u64 {
-        self.current.as_ref().map_or(0, |block| block.packet)
+        self.current.as_ref().map_or(0, |pass| pass.packet)
     }
 
     /// Writes the packet's events to the log, because the packet has ended or waits.
     pub(crate) fn end(&mut self) {
-        if let Some(block) = self.current.take() {
-            self.log.log(&block);
+        if let Some(pass) = self.current.take() {
+            self.log.log(&pass);
         }
     }
 
     /// Adds an event.
     pub(crate) fn push(&mut self, event: Event) {
-        let Some(block) = &mut self.current else { return };
-        match block.events.len() {
-            ..MOST_EVENTS => block.events.push(event),
-            MOST_EVENTS => block.events.push(Event::More),
+        let Some(pass) = &mut self.current else { return };
+        match pass.events.len() {
+            ..MOST_EVENTS => pass.events.push(event),
+            MOST_EVENTS => pass.events.push(Event::More),
             _ => {}
         }
     }

@@ -1,9 +1,9 @@
 //! Events of table lookups.
 
-use super::event::{At, Call, Event, Hit, Key, Named};
+use super::event::{At, Event, Hit, LoggedAction, LoggedKeyField, NamedValue};
 use super::value::Value;
 use crate::control::KeyMatch;
-use crate::exec::State;
+use crate::exec::MachineState;
 use crate::program::{KeyField, KeySource, Program, Source, TableProgram, lines_for};
 use crate::table::{Behaviour, BoundAction, Entry};
 
@@ -11,7 +11,7 @@ use crate::table::{Behaviour, BoundAction, Entry};
 /// `parameters` has the names of the parameters of the table's actions.
 pub(super) fn event(
     program: &Program,
-    state: &State,
+    state: &MachineState,
     table: u16,
     parameters: &[Vec<String>],
     source: Option<Source>,
@@ -19,7 +19,10 @@ pub(super) fn event(
     let index = usize::from(table);
     let described = program.tables.get(index)?;
     let (entry, bound) = state.peek(program, index);
-    let key = described.key.iter().map(|field| Key { field: field.name.clone(), value: read(field, state) });
+    let key = described
+        .key
+        .iter()
+        .map(|field| LoggedKeyField { field: field.name.clone(), value: read(field, state) });
     Some(Event::Table {
         name: described.name.clone(),
         key: key.collect(),
@@ -30,7 +33,7 @@ pub(super) fn event(
 }
 
 /// Returns the packet's value of a key field.
-fn read(field: &KeyField, state: &State) -> Value {
+fn read(field: &KeyField, state: &MachineState) -> Value {
     match field.source {
         KeySource::Word(word) => Value::word(state.get(word), field.bits),
         KeySource::Lines(line, count) => {
@@ -40,7 +43,7 @@ fn read(field: &KeyField, state: &State) -> Value {
     }
 }
 
-fn hit(table: &TableProgram, entry: &Entry, state: &State) -> Hit {
+fn hit(table: &TableProgram, entry: &Entry, state: &MachineState) -> Hit {
     let matches = entry.pattern.matches(&table.key);
     let matches = table.key.iter().zip(&matches).map(|(field, matched)| in_p4(field, matched.as_ref()));
     let profile = table.profile.and_then(|profile| state.profiles.get(profile));
@@ -64,10 +67,10 @@ fn in_p4(field: &KeyField, matched: Option<&KeyMatch>) -> String {
     }
 }
 
-fn call(table: &TableProgram, bound: &BoundAction, parameters: &[Vec<String>]) -> Call {
+fn call(table: &TableProgram, bound: &BoundAction, parameters: &[Vec<String>]) -> LoggedAction {
     let index = usize::from(bound.action);
     let Some(action) = table.actions.get(index) else {
-        return Call { action: String::new(), arguments: Vec::new() };
+        return LoggedAction { action: String::new(), arguments: Vec::new() };
     };
     let names = parameters.get(index).map(Vec::as_slice).unwrap_or_default();
     let (mut words, mut lines) = (bound.words.iter(), bound.lines.as_slice());
@@ -80,8 +83,8 @@ fn call(table: &TableProgram, bound: &BoundAction, parameters: &[Vec<String>]) -
             let limbs = these.as_flattened();
             Value::new(&limbs[..limbs.len().min(bits.div_ceil(64) as usize)], *bits)
         };
-        Named { name: name.clone(), value }
+        NamedValue { name: name.clone(), value }
     };
     let arguments = names.iter().zip(&action.parameters).map(argument).collect();
-    Call { action: action.name.clone(), arguments }
+    LoggedAction { action: action.name.clone(), arguments }
 }

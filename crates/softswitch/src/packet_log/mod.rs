@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(crate) use event::{Cause, Event};
 pub(crate) use journal::Journal;
 
-use event::Block;
+use event::PassEvents;
 use outlet::Outlet;
 
 /// Format of the packet log.
@@ -66,11 +66,11 @@ impl PacketLog {
         self.outlet.flush()
     }
 
-    fn log(&self, block: &Block) {
+    fn log(&self, pass: &PassEvents) {
         let text = match self.form {
-            LogForm::Text => block.to_string(),
-            // The serialisation cannot fail, because a block is plain data.
-            LogForm::Json => serde_json::to_string(block).unwrap_or_default() + "\n",
+            LogForm::Text => pass.to_string(),
+            // The serialisation cannot fail, because the events are plain data.
+            LogForm::Json => serde_json::to_string(pass).unwrap_or_default() + "\n",
         };
         self.outlet.write(&text);
     }

@@ -1,15 +1,15 @@
 //! Events that the journal reads from the switch's state: program steps and changed fields.
 
-use super::event::{At, Event, Named};
+use super::event::{At, Event, NamedValue};
 use super::journal::Journal;
 use super::lookup;
 use super::value::Value;
-use crate::exec::{Packet, State};
+use crate::exec::{MachineState, Packet};
 use crate::program::{FieldName, HeaderNames, Line, Note, Place, Program, Word, lines_for};
 
 impl Journal {
     /// Records the result of the parser.
-    pub(crate) fn parsed(&mut self, program: &Program, state: &State) {
+    pub(crate) fn parsed(&mut self, program: &Program, state: &MachineState) {
         let error = state.get(program.standard.parser_error);
         let Some(notes) = program.notes.as_ref().filter(|_| error != 0) else {
             return self.push(Event::Accept);
@@ -20,7 +20,13 @@ impl Journal {
     }
 
     /// Records the fields that have changed, then a step of the program.
-    pub(crate) fn note(&mut self, program: &Program, state: &mut State, packet: &Packet<'_>, note: u16) {
+    pub(crate) fn note(
+        &mut self,
+        program: &Program,
+        state: &mut MachineState,
+        packet: &Packet<'_>,
+        note: u16,
+    ) {
         self.tell_changes(program, state);
         let note = program.notes.as_ref().and_then(|notes| notes.notes.get(usize::from(note)));
         if let Some(event) = note.and_then(|note| event(note, program, state, packet)) {
@@ -29,7 +35,7 @@ impl Journal {
     }
 
     /// Sets the baseline to the current fields, without a report of changes.
-    pub(crate) fn look(&mut self, program: &Program, state: &State) {
+    pub(crate) fn look(&mut self, program: &Program, state: &MachineState) {
         self.words.clear();
         self.words.extend_from_slice(&state.words[..program.field_words]);
         self.lines.clear();
@@ -37,13 +43,14 @@ impl Journal {
     }
 
     /// Logs the fields and headers that have changed.
-    pub(crate) fn tell_changes(&mut self, program: &Program, state: &State) {
+    pub(crate) fn tell_changes(&mut self, program: &Program, state: &MachineState) {
         let Some(notes) = &program.notes else { return };
         let (words, lines) = (&state.words[..program.field_words], &state.lines[..program.field_lines]);
         if self.words == words && self.lines == lines {
             return;
         }
-        let (before, now) = (Fields { words: &self.words, lines: &self.lines }, Fields { words, lines });
+        let (before, now) =
+            (PacketFields { words: &self.words, lines: &self.lines }, PacketFields { words, lines });
         let mut events = Vec::new();
         notes.headers.iter().for_each(|header| changes(header, before, now, &mut events));
         events.into_iter().for_each(|event| self.push(event));
@@ -53,12 +60,12 @@ impl Journal {
 
 /// A packet's fields.
 #[derive(Clone, Copy)]
-struct Fields<'a> {
+struct PacketFields<'a> {
     words: &'a [u64],
     lines: &'a [Line],
 }
 
-impl Fields<'_> {
+impl PacketFields<'_> {
     fn has(self, header: &HeaderNames) -> bool {
         header.valid.is_none_or(|word| self.word(word) != 0)
     }
@@ -75,14 +82,14 @@ impl Fields<'_> {
     }
 }
 
-fn changes(header: &HeaderNames, before: Fields<'_>, now: Fields<'_>, events: &mut Vec<Event>) {
+fn changes(header: &HeaderNames, before: PacketFields<'_>, now: PacketFields<'_>, events: &mut Vec<Event>) {
     let name = || header.name.clone();
     match (before.has(header), now.has(header)) {
         (false, false) => {}
         (true, false) => events.push(Event::Invalid { header: name() }),
         (false, true) => {
             let fields = header.fields.iter();
-            let fields = fields.map(|field| Named { name: field.name.clone(), value: now.value(field) });
+            let fields = fields.map(|field| NamedValue { name: field.name.clone(), value: now.value(field) });
             events.push(Event::Valid { header: name(), fields: fields.collect() });
         }
         (true, true) => {
@@ -97,7 +104,7 @@ fn changes(header: &HeaderNames, before: Fields<'_>, now: Fields<'_>, events: &m
 }
 
 /// Returns the event of a step for this packet.
-fn event(note: &Note, program: &Program, state: &mut State, packet: &Packet<'_>) -> Option<Event> {
+fn event(note: &Note, program: &Program, state: &mut MachineState, packet: &Packet<'_>) -> Option<Event> {
     Some(match note {
         Note::State { name } => Event::State { name: name.clone() },
         Note::Condition { condition, holds, source } => Event::Condition {

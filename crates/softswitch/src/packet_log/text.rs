@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::event::{At, Block, Call, Cause, Event, Hit, Key, Named, To};
+use super::event::{At, Cause, Event, Hit, LoggedAction, LoggedKeyField, NamedValue, PassEvents, To};
 
-impl Display for Block {
+impl Display for PassEvents {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { packet, time, cause, port, length, events } = self;
         write!(f, "packet {packet}")?;
@@ -120,7 +120,12 @@ impl Display for Event {
     }
 }
 
-fn table(f: &mut Formatter<'_>, key: &[Key], hit: Option<&Hit>, run: Option<&Call>) -> fmt::Result {
+fn table(
+    f: &mut Formatter<'_>,
+    key: &[LoggedKeyField],
+    hit: Option<&Hit>,
+    run: Option<&LoggedAction>,
+) -> fmt::Result {
     if !key.is_empty() {
         write!(f, "{} ", Joined(key, ", "))?;
     }
@@ -142,7 +147,7 @@ fn table(f: &mut Formatter<'_>, key: &[Key], hit: Option<&Hit>, run: Option<&Cal
         None => write!(f, "misses: ")?,
     }
     match run {
-        Some(Call { action, arguments }) => write!(f, "{action}({})", Joined(arguments, ", ")),
+        Some(LoggedAction { action, arguments }) => write!(f, "{action}({})", Joined(arguments, ", ")),
         None => write!(f, "no action"),
     }
 }
@@ -162,13 +167,13 @@ impl<T: Display> Display for Joined<'_, T> {
     }
 }
 
-impl Display for Named {
+impl Display for NamedValue {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.name, self.value)
     }
 }
 
-impl Display for Key {
+impl Display for LoggedKeyField {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.field, self.value)
     }

@@ -16,7 +16,7 @@ pub(crate) struct Format {
     /// The fields of up to 64 bits, for reading.
     pub(crate) narrows: Vec<NarrowField>,
     /// The fields of up to 64 bits, for writing, in groups that begin and end at a byte boundary.
-    pub(crate) groups: Vec<Group>,
+    pub(crate) groups: Vec<FieldGroup>,
     /// The wider fields.
     pub(crate) wides: Vec<WideField>,
     /// Fields of neither kind, which are moved bit by bit.
@@ -76,7 +76,7 @@ pub(crate) struct NarrowField {
 
 /// Fields that share bytes, described for writing.
 #[derive(Debug, Clone)]
-pub(crate) struct Group {
+pub(crate) struct FieldGroup {
     /// The group's first byte in the header.
     pub(crate) offset: usize,
     /// The group's length in bytes, at most 8.

@@ -20,7 +20,9 @@ mod table;
 mod value_set;
 
 pub(crate) use calculation::{Algorithm, Calculation, CalculationInput, Checksum, ChecksumPart, FieldSum};
-pub(crate) use header::{Format, Group, Header, LooseField, NarrowField, Stack, VariableField, WideField};
+pub(crate) use header::{
+    FieldGroup, Format, Header, LooseField, NarrowField, Stack, VariableField, WideField,
+};
 pub(crate) use instance::Instance;
 pub(crate) use key::{KeyField, KeySource, MatchKind};
 pub(crate) use machine::{

@@ -13,7 +13,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 use tributary_p4runtime::p4::v1::{Entity, ReadResponse};
 
-use super::device::{Device, Program};
+use super::device::{Device, DeviceProgram};
 use super::query::{Query, QueryResult};
 use super::status::{self, Refusal};
 
@@ -36,7 +36,7 @@ const REST: Duration = Duration::from_millis(1);
 /// status at the end has an error for each pattern.
 pub(super) async fn answer(
     device: Arc<Device>,
-    program: Arc<Program>,
+    program: Arc<DeviceProgram>,
     patterns: Vec<Result<Vec<Query>, Refusal>>,
     place: OwnedSemaphorePermit,
 ) -> Result<ReceiverStream<Result<ReadResponse, Status>>, Status> {
@@ -71,7 +71,7 @@ impl Answer {
     async fn fill(
         &mut self,
         device: &Device,
-        program: &Arc<Program>,
+        program: &Arc<DeviceProgram>,
         patterns: Vec<Result<Vec<Query>, Refusal>>,
     ) -> Result<(), Status> {
         let alone = patterns.len() == 1;
@@ -102,7 +102,7 @@ impl Answer {
     async fn pattern(
         &mut self,
         device: &Device,
-        program: &Arc<Program>,
+        program: &Arc<DeviceProgram>,
         queries: Vec<Query>,
     ) -> Result<Result<(), Refusal>, Status> {
         for query in queries {
@@ -141,7 +141,7 @@ impl Answer {
 /// Runs one query.
 async fn look_up(
     device: &Device,
-    program: &Arc<Program>,
+    program: &Arc<DeviceProgram>,
     query: Query,
 ) -> Result<Result<Vec<Entity>, Refusal>, Status> {
     // The lock is held from the pause until the end of the lookup, so that all readers together do

@@ -50,7 +50,7 @@ pub(super) type Primacy = OwnedRwLockReadGuard<Roles<Mailbox>>;
 
 /// A controller's connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Controller {
+pub(super) struct ControllerConnection {
     /// The role's name; empty for the default role.
     pub(super) role: String,
     pub(super) id: ConnectionId,
@@ -70,26 +70,26 @@ pub(super) async fn carry_through<T: Send + 'static>(
 /// The program that a switch runs, and the program that a controller has saved for it.
 #[derive(Default)]
 pub(super) struct Programs {
-    pub(super) running: Option<Arc<Program>>,
+    pub(super) running: Option<Arc<DeviceProgram>>,
     /// The program of VERIFY_AND_SAVE, on a switch beside the running one. Requests go to it until
     /// COMMIT.
-    pub(super) saved: Option<Saved>,
+    pub(super) saved: Option<SavedProgram>,
 }
 
 /// A program, as a controller sent it.
-pub(crate) struct Program {
+pub(crate) struct DeviceProgram {
     pub(super) config: ForwardingPipelineConfig,
     pub(super) pipeline: Arc<Pipeline>,
 }
 
 /// A program that waits for COMMIT, on a switch with everything that controllers have written
 /// since.
-pub(super) struct Saved {
-    pub(super) program: Arc<Program>,
+pub(super) struct SavedProgram {
+    pub(super) program: Arc<DeviceProgram>,
     pub(super) switch: Mutex<Switch>,
 }
 
-impl Program {
+impl DeviceProgram {
     /// Compiles and checks a program. Do not call this on an async thread, because it takes
     /// milliseconds.
     pub(super) fn load(config: ForwardingPipelineConfig, log: Option<PacketLog>) -> Result<Self, Refusal> {
@@ -106,7 +106,7 @@ impl Program {
 
 impl Programs {
     /// Returns the program to which requests refer.
-    pub(super) fn current(&self) -> Result<&Arc<Program>, Status> {
+    pub(super) fn current(&self) -> Result<&Arc<DeviceProgram>, Status> {
         let saved = self.saved.as_ref().map(|saved| &saved.program);
         saved.or(self.running.as_ref()).ok_or_else(no_pipeline)
     }
@@ -155,7 +155,7 @@ impl Device {
     pub(super) fn new(
         id: u64,
         control: Control,
-        running: Option<Arc<Program>>,
+        running: Option<Arc<DeviceProgram>>,
         stopping: watch::Receiver<bool>,
     ) -> Self {
         Self {
@@ -239,7 +239,7 @@ impl Device {
     /// while the guard is held.
     async fn primary_only(
         &self,
-        from: Option<&Controller>,
+        from: Option<&ControllerConnection>,
         only: &str,
     ) -> Result<RwLockReadGuard<'_, Roles<Mailbox>>, Refusal> {
         let roles = self.roles.read().await;
@@ -253,7 +253,7 @@ impl Device {
     /// count.
     pub(super) async fn acknowledge(
         &self,
-        from: Option<&Controller>,
+        from: Option<&ControllerConnection>,
         ack: &DigestListAck,
     ) -> Result<(), Refusal> {
         let _roles = self.primary_only(from, "digests are acknowledged by the primary only").await?;
@@ -265,7 +265,7 @@ impl Device {
     /// Sends a controller's packet to the switch.
     pub(super) async fn send_packet(
         &self,
-        from: Option<&Controller>,
+        from: Option<&ControllerConnection>,
         packet: &PacketOut,
     ) -> Result<(), Refusal> {
         let _roles = self.primary_only(from, "packets are taken from the primary only").await?;

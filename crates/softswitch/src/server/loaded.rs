@@ -11,7 +11,7 @@ use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4::config::v1 as config;
 use tributary_p4runtime::p4::v1::{ForwardingPipelineConfig, Update};
 
-use super::device::Program;
+use super::device::DeviceProgram;
 use super::operation::Operation;
 use super::status::Refusal;
 use crate::packet_log::PacketLog;
@@ -19,7 +19,7 @@ use crate::switch::Switch;
 
 /// A program, and the entries that were written before its switch started.
 pub struct Loaded {
-    program: Arc<Program>,
+    program: Arc<DeviceProgram>,
     switch: Switch,
 }
 
@@ -44,7 +44,7 @@ impl Loaded {
     /// The errors of [`Loaded::new`].
     pub fn to_log(json: Vec<u8>, p4info: config::P4Info, log: Option<PacketLog>) -> Result<Self, Refusal> {
         let config = ForwardingPipelineConfig { p4info: Some(p4info), p4_device_config: json, cookie: None };
-        let program = Arc::new(Program::load(config, log)?);
+        let program = Arc::new(DeviceProgram::load(config, log)?);
         let switch = Switch::new(program.pipeline.clone());
         Ok(Self { program, switch })
     }
@@ -68,7 +68,7 @@ impl Loaded {
         self.switch
     }
 
-    pub(crate) fn into_parts(self) -> (Arc<Program>, Switch) {
+    pub(crate) fn into_parts(self) -> (Arc<DeviceProgram>, Switch) {
         (self.program, self.switch)
     }
 }

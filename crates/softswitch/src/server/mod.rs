@@ -54,7 +54,7 @@ pub use status::Refusal;
 
 use crate::engine::{Control, Notifications, PacketIns};
 use device::Device;
-pub(crate) use device::Program;
+pub(crate) use device::DeviceProgram;
 use service::Service;
 use sizes::by_size;
 
@@ -100,7 +100,7 @@ impl RunningServer {
         address: &str,
         device_id: u64,
         control: Control,
-        program: Option<Arc<Program>>,
+        program: Option<Arc<DeviceProgram>>,
         packets: PacketIns,
         notifications: Option<Notifications>,
     ) -> Result<Self, ServerError> {

@@ -12,23 +12,23 @@ use crate::switch::Switch;
 /// One update, ready to be carried out on the switch's thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Operation {
-    Insert(TableEntry, Resources),
-    Modify(TableEntry, Resources),
+    Insert(TableEntry, ResourceUpdate),
+    Modify(TableEntry, ResourceUpdate),
     /// Changes an entry except its action.
     ModifyRest {
         key: EntryKey,
         metadata: Vec<u8>,
         idle_timeout: Duration,
-        resources: Resources,
+        resources: ResourceUpdate,
     },
     /// Changes the resources of a constant entry, but not its action.
-    ModifyResources(EntryKey, Resources),
+    ModifyResources(EntryKey, ResourceUpdate),
     Delete(EntryKey),
     SetDefault {
         table_id: u32,
         action: Option<ActionCall>,
         metadata: Vec<u8>,
-        resources: Resources,
+        resources: ResourceUpdate,
     },
     /// Sets a counter. A value of `None` only checks that the counter exists.
     SetCounter {
@@ -92,7 +92,7 @@ pub(super) enum Operation {
 
 /// The parts of an update of an entry besides its action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Resources {
+pub(super) struct ResourceUpdate {
     pub(super) counter: Option<CounterValue>,
     pub(super) meter: Option<MeterConfig>,
     /// True if the table has meters. An update without rates then removes the rates.
@@ -204,7 +204,7 @@ impl Operation {
     }
 }
 
-impl Resources {
+impl ResourceUpdate {
     /// Checks the resources before anything is changed.
     fn check(&self, switch: &Switch, table_id: u32) -> Result<(), ControlError> {
         if self.metered { switch.check_direct_meter(table_id, self.meter) } else { Ok(()) }

@@ -13,7 +13,7 @@ use tributary_p4runtime::p4::v1::get_forwarding_pipeline_config_request::Respons
 use tributary_p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
 
 use super::carry_over::Written;
-use super::device::{Device, Primacy, Program, Programs, Saved, carry_through};
+use super::device::{Device, DeviceProgram, Primacy, Programs, SavedProgram, carry_through};
 use super::status::Refusal;
 use crate::engine::Control;
 use crate::packet_log::PacketLog;
@@ -56,7 +56,7 @@ pub(super) async fn set(
 }
 
 /// Returns the requested parts of the config.
-pub(super) fn get(program: &Program, part: ResponseType) -> ForwardingPipelineConfig {
+pub(super) fn get(program: &DeviceProgram, part: ResponseType) -> ForwardingPipelineConfig {
     let config = &program.config;
     let wants = |one| part == ResponseType::All || part == one;
     ForwardingPipelineConfig {
@@ -71,8 +71,8 @@ pub(super) fn get(program: &Program, part: ResponseType) -> ForwardingPipelineCo
 }
 
 /// Compiles and checks a program on a thread that may block.
-async fn load(config: ForwardingPipelineConfig, log: Option<PacketLog>) -> Result<Program, Status> {
-    let loaded = tokio::task::spawn_blocking(move || Program::load(config, log)).await;
+async fn load(config: ForwardingPipelineConfig, log: Option<PacketLog>) -> Result<DeviceProgram, Status> {
+    let loaded = tokio::task::spawn_blocking(move || DeviceProgram::load(config, log)).await;
     let loaded = loaded.map_err(|error| Status::internal(format!("the program can't be loaded: {error}")))?;
     Ok(loaded?)
 }
@@ -80,16 +80,16 @@ async fn load(config: ForwardingPipelineConfig, log: Option<PacketLog>) -> Resul
 /// A change of the programs, checked as far as possible before it is made.
 enum Change {
     /// Runs a program in place of the running one.
-    Commit(Arc<Program>),
+    Commit(Arc<DeviceProgram>),
     /// Keeps a program for COMMIT.
     ///
     /// From then on, requests refer to this program, while packets still go through the running
     /// one.
-    Save(Arc<Program>),
+    Save(Arc<DeviceProgram>),
     /// Runs the saved program, with everything written to it since.
     CommitSaved,
     /// Runs a program with the entries of its predecessor, if all of them fit.
-    Reconcile(Arc<Program>),
+    Reconcile(Arc<DeviceProgram>),
 }
 
 impl Change {
@@ -98,7 +98,7 @@ impl Change {
         let (program, switch) = match self {
             Self::Save(program) => {
                 let switch = Mutex::new(Switch::new(program.pipeline.clone()));
-                programs.saved = Some(Saved { program, switch });
+                programs.saved = Some(SavedProgram { program, switch });
                 return Ok(());
             }
             Self::Commit(program) => {
@@ -124,8 +124,8 @@ impl Change {
 /// Returns a switch for this program with the entries of the running program.
 async fn reconciled(
     control: &Control,
-    running: Option<Arc<Program>>,
-    program: &Program,
+    running: Option<Arc<DeviceProgram>>,
+    program: &DeviceProgram,
 ) -> Result<Switch, Status> {
     let mut switch = Switch::new(program.pipeline.clone());
     if let Some(before) = running {

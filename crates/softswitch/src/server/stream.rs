@@ -13,7 +13,7 @@ use tributary_p4runtime::p4::v1::{
 };
 
 use super::arbitration::{MAX_CONTROLLERS, Rejected, from_wire};
-use super::device::{Controller, Device, Mailbox};
+use super::device::{ControllerConnection, Device, Mailbox};
 use super::roles::claimed;
 use super::status::{Refusal, SPACE};
 
@@ -37,7 +37,7 @@ struct Connection {
     device: Arc<Device>,
     mailbox: Mailbox,
     /// The controller; `None` before its first arbitration request.
-    controller: Option<Controller>,
+    controller: Option<ControllerConnection>,
 }
 
 impl Connection {
@@ -84,7 +84,7 @@ impl Connection {
             }
             Some(controller) => roles.claim(role, controller.id, election_id),
             None => roles.join(role, election_id, self.mailbox.clone()).map(|(id, told)| {
-                self.controller = Some(Controller { role: role.to_owned(), id });
+                self.controller = Some(ControllerConnection { role: role.to_owned(), id });
                 told
             }),
         };
@@ -117,7 +117,7 @@ impl Connection {
     }
 
     async fn leave(self) {
-        let Some(Controller { role, id }) = self.controller else { return };
+        let Some(ControllerConnection { role, id }) = self.controller else { return };
         let mut roles = self.device.roles.write().await;
         let told = roles.leave(&role, id);
         self.device.tell(&roles, &role, &told);

@@ -57,7 +57,7 @@ impl Resources {
 
 /// The default entry, for packets that match no other entry.
 #[derive(Debug, Clone)]
-pub(crate) struct DefaultEntry {
+pub(crate) struct StoredDefaultEntry {
     /// The default action; `None` if such packets run no action.
     pub(crate) action: Option<Action>,
     pub(crate) metadata: Vec<u8>,
@@ -71,7 +71,7 @@ pub(crate) struct Table {
     /// Entries keep their index; a free place is `None`.
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
-    default: DefaultEntry,
+    default: StoredDefaultEntry,
 }
 
 /// The behaviour that a lookup has chosen.
@@ -99,7 +99,7 @@ impl Table {
             index: Index::new(program),
             entries: Vec::new(),
             free: Vec::new(),
-            default: DefaultEntry {
+            default: StoredDefaultEntry {
                 action: program.default.clone().map(|invocation| Action::new(invocation, program)),
                 metadata: Vec::new(),
                 resources: Resources::new(program),
@@ -169,12 +169,12 @@ impl Table {
     }
 
     /// Returns the action for packets that match no entry.
-    pub(crate) fn default_entry(&self) -> &DefaultEntry {
+    pub(crate) fn default_entry(&self) -> &StoredDefaultEntry {
         &self.default
     }
 
     /// Returns the default entry, of which the caller may change all parts.
-    pub(crate) fn default_entry_mut(&mut self) -> &mut DefaultEntry {
+    pub(crate) fn default_entry_mut(&mut self) -> &mut StoredDefaultEntry {
         &mut self.default
     }
 
@@ -220,7 +220,7 @@ impl Table {
                 (true, Some(choice), &mut entry.resources)
             }
             None => {
-                let DefaultEntry { action, resources, .. } = &mut self.default;
+                let StoredDefaultEntry { action, resources, .. } = &mut self.default;
                 (false, action.as_ref().map(|action| Choice::Action(&action.bound)), resources)
             }
         };

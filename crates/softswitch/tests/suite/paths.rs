@@ -41,7 +41,7 @@ impl Order {
 
 /// The report that a leaving packet carries.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Report {
+struct PacketReport {
     port: u16,
     instance_type: u8,
     egress_rid: u8,
@@ -58,7 +58,7 @@ struct Report {
 const REPORT: usize = 18;
 const ORDER: usize = 6;
 
-impl Report {
+impl PacketReport {
     fn read(port: u16, frame: &[u8]) -> Self {
         let word = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
         Self {
@@ -111,28 +111,28 @@ fn frames(switch: &mut Switch, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
 
 /// Returns reports of the frames that leave when a packet with this order and ten further bytes
 /// comes in.
-fn reports(switch: &mut Switch, order: Order) -> Vec<Report> {
+fn reports(switch: &mut Switch, order: Order) -> Vec<PacketReport> {
     let left = frames(switch, &order.frame(&[0xaa; 10]));
-    left.iter().map(|(port, frame)| Report::read(*port, frame)).collect()
+    left.iter().map(|(port, frame)| PacketReport::read(*port, frame)).collect()
 }
 
 #[test]
 fn an_ingress_clone_is_the_packet_as_it_came_with_preserved_fields_as_they_are_at_the_end() {
     let mut switch = switch();
     let order = Order { in_ingress: CLONE, session: 5, ..Order::default() };
-    let clone = Report {
+    let clone = PacketReport {
         port: 20,
         instance_type: 1,
         egress_rid: 3,
         packet_length: 16,
         kept: 0x40,
-        ..Report::default()
+        ..PacketReport::default()
     };
-    let original = Report { mark: 0xdead, kept: 0x40, ..Report::ordinary(16) };
+    let original = PacketReport { mark: 0xdead, kept: 0x40, ..PacketReport::ordinary(16) };
     assert_eq!(reports(&mut switch, order), [clone, original]);
     let order = Order { in_ingress: CLONE_WIDE, ..order };
-    let clone = Report { kept: 1, wide: WIDE, ..clone };
-    assert_eq!(reports(&mut switch, order), [clone, Report::ordinary(16)]);
+    let clone = PacketReport { kept: 1, wide: WIDE, ..clone };
+    assert_eq!(reports(&mut switch, order), [clone, PacketReport::ordinary(16)]);
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_session_that_is_not_there_clones_nothing_and_the_last_of_several_counts() {
 fn an_egress_clone_has_the_headers_of_egresss_end_and_goes_through_egress_again() {
     let mut switch = switch();
     let order = Order { in_egress: CLONE, session: 5, ..Order::default() };
-    let clone = Report {
+    let clone = PacketReport {
         port: 20,
         instance_type: 2,
         egress_rid: 3,
@@ -174,9 +174,9 @@ fn an_egress_clone_has_the_headers_of_egresss_end_and_goes_through_egress_again(
         packet_length: 16 + REPORT as u16,
         kept: 1,
         wide: WIDE,
-        ..Report::default()
+        ..PacketReport::default()
     };
-    assert_eq!(reports(&mut switch, order), [Report::ordinary(16), clone]);
+    assert_eq!(reports(&mut switch, order), [PacketReport::ordinary(16), clone]);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn clones_are_cut_off_behind_their_headers() {
     let order = Order { in_ingress: CLONE_AND_DROP, session: 5, ..Order::default() };
     let left = frames(&mut switch, &order.frame(&payload));
     assert_eq!(left[0].1[REPORT + ORDER..], payload[..4]);
-    assert_eq!(Report::read(20, &left[0].1).packet_length, 10);
+    assert_eq!(PacketReport::read(20, &left[0].1).packet_length, 10);
     let order = Order { in_egress: CLONE_AND_DROP, session: 5, ..Order::default() };
     let left = frames(&mut switch, &order.frame(&payload));
     assert!(left[0].1[REPORT + ORDER..].is_empty());
@@ -205,10 +205,10 @@ fn a_resubmitted_packet_begins_as_it_came_with_preserved_fields_only() {
     let order = Order { in_ingress: RESUBMIT, rounds: 3, ..Order::default() };
     // The packet is resubmitted three times. Each time, ingress increments a preserved field. The
     // ingress port is not preserved.
-    let report = Report { kept: 4, parsed_instance: 6, ingress_port: 0, ..Report::ordinary(16) };
+    let report = PacketReport { kept: 4, parsed_instance: 6, ingress_port: 0, ..PacketReport::ordinary(16) };
     assert_eq!(reports(&mut switch, order), [report]);
     // No state of the packet remains for the next packet.
-    assert_eq!(reports(&mut switch, Order::default()), [Report::ordinary(16)]);
+    assert_eq!(reports(&mut switch, Order::default()), [PacketReport::ordinary(16)]);
 }
 
 #[test]
@@ -224,7 +224,13 @@ fn a_clone_leaves_before_its_packet_is_resubmitted() {
 fn a_recirculated_packet_begins_as_it_left() {
     let mut switch = switch();
     let order = Order { in_egress: RECIRCULATE, rounds: 50, ..Order::default() };
-    let report = Report { kept: 51, parsed_instance: 4, ingress_port: 0, mark: 50, ..Report::ordinary(16) };
+    let report = PacketReport {
+        kept: 51,
+        parsed_instance: 4,
+        ingress_port: 0,
+        mark: 50,
+        ..PacketReport::ordinary(16)
+    };
     assert_eq!(reports(&mut switch, order), [report]);
 }
 
@@ -248,7 +254,7 @@ fn packets_that_recirculate_for_ever_let_others_pass_and_are_bounded() {
         assert_eq!(reports(&mut switch, order), []);
     }
     assert!(switch.is_waiting());
-    assert_eq!(reports(&mut switch, Order::default()), [Report::ordinary(16)]);
+    assert_eq!(reports(&mut switch, Order::default()), [PacketReport::ordinary(16)]);
     // The queue is full: the switch drops a packet that requests one more pass, as on BMv2.
     let once = Order { in_ingress: RESUBMIT, rounds: 1, ..Order::default() };
     assert_eq!(reports(&mut switch, once), []);
@@ -266,7 +272,7 @@ fn a_packet_of_many_rounds_goes_on_in_steps() {
         steps += 1;
         assert!(steps < 100);
     }
-    let left: Vec<_> = outputs.iter().map(|(port, frame)| Report::read(port, frame).mark).collect();
+    let left: Vec<_> = outputs.iter().map(|(port, frame)| PacketReport::read(port, frame).mark).collect();
     assert_eq!(left, [200]);
 }
 

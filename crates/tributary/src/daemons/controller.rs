@@ -48,7 +48,7 @@ const FALLBACK_CAUSES: [(v1::FallbackCause, &str); 4] = [
 
 /// The controller's options.
 #[derive(Debug, Args)]
-pub(crate) struct Settings {
+pub(crate) struct ControllerSettings {
     #[command(flatten)]
     own: ControllerOptions,
 
@@ -110,7 +110,7 @@ struct ControllerOptions {
     page: Option<SocketAddr>,
 }
 
-impl service::Settings for Settings {
+impl service::DaemonSettings for ControllerSettings {
     fn merge(&self, file: SettingsFile) -> Result<Self> {
         let (tls, own) = file.split::<ControllerTlsArgs>();
         Ok(Self { own: self.own.merge(own)?, tls: self.tls.merge(tls)? })
@@ -121,13 +121,13 @@ impl service::Settings for Settings {
 ///
 /// # Errors
 /// Settings are wrong, or a port is in use.
-pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
+pub(crate) fn run(args: &DaemonArgs<ControllerSettings>) -> Result<()> {
     service::run(args, work)
 }
 
-async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
+async fn work(settings: ControllerSettings, mut stop: Stop) -> Result<()> {
     let reload = Reload::new()?;
-    let Settings { own: settings, tls } = settings;
+    let ControllerSettings { own: settings, tls } = settings;
     let file = required(settings.topology, "topology")?;
     let topology = topology::load(&file, settings.mtu)?;
     let tls = tls.load()?;

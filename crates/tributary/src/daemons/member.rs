@@ -15,7 +15,7 @@ use tributary_transport::{ClientTls, Remote, ServerTls};
 use tributary_wire::MacAddr;
 use tributary_wire::probe::{DESTINATION, ETHER_TYPE};
 
-use crate::daemons::service::{self, Settings, SettingsFile, Stop, required};
+use crate::daemons::service::{self, DaemonSettings, SettingsFile, Stop, required};
 use crate::options::tls::ClientTlsArgs;
 
 /// The time by which a daemon extends its start timeout each time it finds the controller still
@@ -33,7 +33,7 @@ pub(crate) struct MemberSettings<Own: Args> {
     pub(crate) own: Own,
 }
 
-impl<Own: Settings> Settings for MemberSettings<Own> {
+impl<Own: DaemonSettings> DaemonSettings for MemberSettings<Own> {
     fn merge(&self, file: SettingsFile) -> Result<Self> {
         let (member, own) = file.split::<MemberArgs>();
         Ok(Self { member: self.member.merge(member)?, own: self.own.merge(own)? })
@@ -73,7 +73,7 @@ struct HostArgs {
     segmentation_offload: bool,
 }
 
-impl Settings for MemberArgs {
+impl DaemonSettings for MemberArgs {
     fn merge(&self, file: SettingsFile) -> Result<Self> {
         let (tls, host) = file.split::<ClientTlsArgs>();
         Ok(Self { host: self.host.merge(host)?, tls: self.tls.merge(tls)? })

@@ -12,14 +12,14 @@ use tributary_lab::{Cut, Lab};
 use tributary_topology::Topology;
 
 use super::agreement::Agreement;
-use super::event::{Event, Moment};
+use super::event::{MemberEvent, Moment};
 use super::foreign::{Foreign, ForeignStatistics};
 use super::members::{Members, ProcessReport, ReportKind};
 use super::progress::Progress;
 use super::reach;
-use super::report::Report;
+use super::report::ChaosReport;
 use super::schedule::{Blow, Disturbance};
-use super::targets::{Kind, LabPart, Target};
+use super::targets::{DisturbanceKind, LabPart, Target};
 use super::timeline::Timeline;
 use tributary::lab::{Record, job, operations};
 
@@ -55,8 +55,8 @@ pub(super) struct ChaosRun<'a> {
     /// Number of training processes that have ended by themselves.
     ended: u32,
     /// The kinds of the targets that are being hit.
-    kinds: Vec<Kind>,
-    report: Report,
+    kinds: Vec<DisturbanceKind>,
+    report: ChaosReport,
     /// Traffic that does not belong to the job; `None` without `--foreign`.
     foreign: Option<Foreign>,
     progress: Progress,
@@ -65,7 +65,7 @@ pub(super) struct ChaosRun<'a> {
 }
 
 /// The outcome of a blow.
-struct Outcome {
+struct BlowOutcome {
     /// The time at which the first target was hit.
     began: Moment,
     /// The time at which the last target was repaired.
@@ -93,7 +93,7 @@ impl<'a> ChaosRun<'a> {
         record: &'a Record,
         topology: &'a Topology,
         size: u64,
-        report: Report,
+        report: ChaosReport,
         progress: Progress,
         stop_at_failure: bool,
     ) -> Self {
@@ -126,7 +126,7 @@ impl<'a> ChaosRun<'a> {
     }
 
     /// Ends all training processes, and returns the report.
-    pub(super) fn finish(mut self) -> Report {
+    pub(super) fn finish(mut self) -> ChaosReport {
         self.count_foreign();
         self.progress.finish();
         self.report
@@ -163,7 +163,7 @@ impl<'a> ChaosRun<'a> {
             false if self.is_lost() => Fate::Lost,
             false => Fate::Stuck,
         };
-        self.judge(blow, &Outcome { began, repaired, over: Moment::now(), fate });
+        self.judge(blow, &BlowOutcome { began, repaired, over: Moment::now(), fate });
         match fate {
             Fate::Well => self.await_foreign(repaired).await?,
             _ if self.stop_at_failure => {}
@@ -297,11 +297,11 @@ impl<'a> ChaosRun<'a> {
     fn hear(&mut self, report: ProcessReport) -> Result<()> {
         let ProcessReport { rank, kind, .. } = report;
         match kind {
-            ReportKind::Event(Event::Joined) => {
+            ReportKind::Event(MemberEvent::Joined) => {
                 self.agreement.out(rank);
                 self.out.remove(&rank);
             }
-            ReportKind::Event(Event::Reduced(reduced)) => {
+            ReportKind::Event(MemberEvent::Reduced(reduced)) => {
                 self.report.checked += 1;
                 let full = reduced.contributors as usize == self.members.ranks();
                 self.timeline.note(rank, reduced.at, full);
@@ -309,10 +309,10 @@ impl<'a> ChaosRun<'a> {
                     self.wrong(&difference.to_string());
                 }
             }
-            ReportKind::Event(Event::Wrong { round, problem }) => {
+            ReportKind::Event(MemberEvent::Wrong { round, problem }) => {
                 self.wrong(&format!("round {round}, rank {rank}: {problem}"));
             }
-            ReportKind::Event(Event::Out { reason }) => {
+            ReportKind::Event(MemberEvent::Out { reason }) => {
                 self.agreement.out(rank);
                 self.out.insert(rank);
                 self.progress.out(rank, &reason);
@@ -344,8 +344,8 @@ impl<'a> ChaosRun<'a> {
     }
 
     /// Adds the effects of a blow to the report.
-    fn judge(&mut self, blow: &Blow, outcome: &Outcome) {
-        let Outcome { began, repaired, over, fate } = *outcome;
+    fn judge(&mut self, blow: &Blow, outcome: &BlowOutcome) {
+        let BlowOutcome { began, repaired, over, fate } = *outcome;
         let away: Vec<_> = blow.disturbances.iter().map(|disturbance| &disturbance.target).collect();
         let gap = |rank: &usize| self.timeline.longest_gap(*rank, began, over);
         // The job has continued in the part of the network whose members paused least.

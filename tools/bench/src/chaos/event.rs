@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Something that happened to a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "event")]
-pub(super) enum Event {
+pub(super) enum MemberEvent {
     /// The member has joined the job.
     Joined,
     /// An all-reduce is done, and its sum passed the check.
@@ -73,14 +73,14 @@ mod tests {
     fn an_event_is_one_line_and_comes_back() {
         let reduced = Reduced { round: 7, at: Moment::of_millis(5), digest: u64::MAX, contributors: 8 };
         for event in [
-            Event::Joined,
-            Event::Reduced(reduced),
-            Event::Wrong { round: 3, problem: "a\nb".into() },
-            Event::Out { reason: "no agent".into() },
+            MemberEvent::Joined,
+            MemberEvent::Reduced(reduced),
+            MemberEvent::Wrong { round: 3, problem: "a\nb".into() },
+            MemberEvent::Out { reason: "no agent".into() },
         ] {
             let line = serde_json::to_string(&event).unwrap();
             assert!(!line.contains('\n'), "{line}");
-            assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event);
+            assert_eq!(serde_json::from_str::<MemberEvent>(&line).unwrap(), event);
         }
     }
 

@@ -33,14 +33,14 @@ const LONGEST: usize = 65_535;
 /// The traffic from each host to the next one.
 #[derive(Debug)]
 pub(super) struct Foreign {
-    flows: Vec<Arc<Flow>>,
+    flows: Vec<Arc<ForeignFlow>>,
     /// The tasks that send and receive. The traffic ends when they are dropped.
     _tasks: JoinSet<()>,
 }
 
 /// The datagrams from one host to another.
 #[derive(Debug)]
-struct Flow {
+struct ForeignFlow {
     name: String,
     sent: AtomicU64,
     received: AtomicU64,
@@ -73,7 +73,7 @@ impl Foreign {
         let (mut flows, mut tasks) = (Vec::new(), JoinSet::new());
         for (from, (name, _)) in hosts.iter().enumerate() {
             let to = (from + 1) % hosts.len();
-            let flow = Arc::new(Flow {
+            let flow = Arc::new(ForeignFlow {
                 name: format!("{name} to {}", hosts[to].0),
                 sent: AtomicU64::new(0),
                 received: AtomicU64::new(0),
@@ -95,7 +95,7 @@ impl Foreign {
 
     /// Returns the present counts, except for `stuck`.
     pub(super) fn statistics(&self) -> ForeignStatistics {
-        let sum = |count: fn(&Flow) -> &AtomicU64| {
+        let sum = |count: fn(&ForeignFlow) -> &AtomicU64| {
             self.flows.iter().map(|flow| count(flow).load(Ordering::Relaxed)).sum()
         };
         ForeignStatistics {
@@ -107,7 +107,7 @@ impl Foreign {
     }
 }
 
-impl Flow {
+impl ForeignFlow {
     fn last(&self) -> Moment {
         *self.last.lock()
     }
@@ -121,7 +121,7 @@ fn open(lab: &Lab, station: &str, ip: Ipv4Addr) -> Result<Arc<tokio::net::UdpSoc
 }
 
 /// Sends datagrams forever. While the host's interface is down, the sends fail.
-async fn send(socket: Arc<tokio::net::UdpSocket>, to: SocketAddr, flow: Arc<Flow>, seed: u64) {
+async fn send(socket: Arc<tokio::net::UdpSocket>, to: SocketAddr, flow: Arc<ForeignFlow>, seed: u64) {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -134,7 +134,7 @@ async fn send(socket: Arc<tokio::net::UdpSocket>, to: SocketAddr, flow: Arc<Flow
     }
 }
 
-async fn receive(socket: Arc<tokio::net::UdpSocket>, flow: Arc<Flow>) {
+async fn receive(socket: Arc<tokio::net::UdpSocket>, flow: Arc<ForeignFlow>) {
     let mut datagram = vec![0; LONGEST];
     loop {
         // An error here concerns an earlier send: for example, an ICMP message has arrived.

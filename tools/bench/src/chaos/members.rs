@@ -9,7 +9,7 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tributary_lab::Lab;
 
-use super::event::Event;
+use super::event::MemberEvent;
 use tributary::lab::{Record, log_file};
 
 /// The training processes, and their events.
@@ -20,15 +20,16 @@ pub(super) struct Members<'a> {
     /// The tensor's size, in bytes.
     size: u64,
     /// The process of each rank; `None` if it was killed.
-    processes: Vec<Option<Process>>,
+    processes: Vec<Option<MemberProcess>>,
     /// Number of processes that have been started.
     started: u64,
     sender: UnboundedSender<ProcessReport>,
     receiver: UnboundedReceiver<ProcessReport>,
 }
 
+/// The process of a member.
 #[derive(Debug)]
-struct Process {
+struct MemberProcess {
     child: Child,
     /// The number of the start. It distinguishes the process from earlier processes of the same rank.
     number: u64,
@@ -45,7 +46,7 @@ pub(super) struct ProcessReport {
 /// The content of a report.
 #[derive(Debug)]
 pub(super) enum ReportKind {
-    Event(Event),
+    Event(MemberEvent),
     /// The process has ended without having been killed by this program.
     Ended,
 }
@@ -92,7 +93,7 @@ impl<'a> Members<'a> {
             tokio::spawn(report.forward(stdout));
         }
         // Dropping the old process kills it.
-        self.processes[rank] = Some(Process { child, number: self.started });
+        self.processes[rank] = Some(MemberProcess { child, number: self.started });
         Ok(())
     }
 

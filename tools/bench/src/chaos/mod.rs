@@ -25,10 +25,10 @@ use tributary_topology::Topology;
 
 use chaos_run::ChaosRun;
 use progress::Progress;
-use report::Report;
+use report::ChaosReport;
 use schedule::{Outages, schedule};
-use targets::Kind;
-pub(crate) use worker::{WorkerArgs, run as run_worker};
+use targets::DisturbanceKind;
+pub(crate) use worker::{ChaosWorkerArgs, run as run_worker};
 
 use tributary::lab::{FabricArgs, PagePlace, interrupted, up_with_page};
 use tributary::{Stop, WrongUse};
@@ -58,7 +58,7 @@ pub(crate) struct ChaosArgs {
 
     /// Kinds of targets to hit [default: all kinds that the lab has]
     #[arg(long, value_enum, value_name = "KIND,KIND,…", value_delimiter = ',')]
-    only: Vec<Kind>,
+    only: Vec<DisturbanceKind>,
 
     /// Shortest and longest outage of a target, in seconds
     #[arg(long, value_name = "FROM..TO", default_value = "0.2..3", value_parser = outages)]
@@ -142,7 +142,7 @@ async fn disturb(args: &ChaosArgs, page: Option<PagePlace>) -> Result<()> {
     let (lab, record) = up_with_page(&args.name, &args.topology, (&args.fabric, page), &mut stop).await?;
     progress.message("waiting for the members");
     let (topology_name, switch) = (topology.name().to_owned(), args.fabric.switch());
-    let report = Report { topology: topology_name, switch, seed: args.seed, ..Report::default() };
+    let report = ChaosReport { topology: topology_name, switch, seed: args.seed, ..ChaosReport::default() };
     let mut chaos = ChaosRun::new(&lab, &record, &topology, args.size.as_u64(), report, progress, args.keep);
     if args.foreign {
         chaos.start_foreign()?;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use petgraph::unionfind::UnionFind;
 use tributary_topology::{NodeKey, Topology};
 
-use super::targets::{Kind, LabPart, Target};
+use super::targets::{DisturbanceKind, LabPart, Target};
 
 /// Returns the sets of members that may continue while all of the targets `away` are down.
 ///
@@ -38,12 +38,14 @@ fn largest(mut parts: Vec<BTreeSet<usize>>) -> Vec<BTreeSet<usize>> {
 ///
 /// Each part has a member and another host whose daemon runs, because one host serves and another trains.
 fn parts(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usize>> {
-    let down = |kinds: &[Kind]| -> Vec<NodeKey> {
+    let down = |kinds: &[DisturbanceKind]| -> Vec<NodeKey> {
         let of_kind = away.iter().filter(|target| kinds.contains(&target.kind));
         of_kind.filter_map(|target| target.node()).collect()
     };
-    let (switches, hosts) =
-        (down(&[Kind::Leaf, Kind::Middle, Kind::Root]), down(&[Kind::Agent, Kind::Server]));
+    let (switches, hosts) = (
+        down(&[DisturbanceKind::Leaf, DisturbanceKind::Middle, DisturbanceKind::Root]),
+        down(&[DisturbanceKind::Agent, DisturbanceKind::Server]),
+    );
     let mut parts = UnionFind::new(topology.nodes().count());
     for (key, link) in topology.links() {
         let cut = away.iter().any(|target| match target.part {

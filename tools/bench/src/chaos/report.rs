@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::foreign::ForeignStatistics;
-use super::targets::Kind;
+use super::targets::DisturbanceKind;
 use tributary_cli::output;
 
 /// The JSON report. Times are in seconds.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Report {
+pub(super) struct ChaosReport {
     pub(super) topology: String,
     /// The kind of switch in the lab.
     pub(super) switch: String,
@@ -26,7 +26,7 @@ pub(super) struct Report {
     pub(super) foreign: Option<ForeignStatistics>,
     /// Times between consecutive sums while no target is hit.
     pub(super) calm_s: Spread,
-    pub(super) by_kind: BTreeMap<Kind, Statistics>,
+    pub(super) by_kind: BTreeMap<DisturbanceKind, Statistics>,
 }
 
 /// The effects of disturbances.
@@ -49,11 +49,12 @@ pub(super) struct Statistics {
 
 /// Durations, which are shown as their median, 99th percentile and maximum.
 #[derive(Debug, Default, Clone, Serialize)]
-#[serde(into = "Summary")]
+#[serde(into = "SpreadSummary")]
 pub(super) struct Spread(Vec<f64>);
 
+/// The figures of a spread; `None` if it has no durations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-struct Summary {
+struct SpreadSummary {
     median: Option<f64>,
     p99: Option<f64>,
     max: Option<f64>,
@@ -73,16 +74,16 @@ impl Spread {
     }
 }
 
-impl From<Spread> for Summary {
+impl From<Spread> for SpreadSummary {
     fn from(spread: Spread) -> Self {
         let [median, p99, max] = [0.5, 0.99, 1.0].map(|part| spread.quantile(part));
         Self { median, p99, max }
     }
 }
 
-impl Report {
+impl ChaosReport {
     /// Changes the overall statistics, and the statistics of `kinds`.
-    pub(super) fn count(&mut self, kinds: &[Kind], change: impl Fn(&mut Statistics)) {
+    pub(super) fn count(&mut self, kinds: &[DisturbanceKind], change: impl Fn(&mut Statistics)) {
         change(&mut self.all);
         kinds.iter().for_each(|kind| change(self.by_kind.entry(*kind).or_default()));
     }
@@ -113,14 +114,14 @@ impl Report {
         for (name, statistics) in statistics.chain([("all".to_owned(), &self.all)]) {
             let counts = [statistics.kills, statistics.wrong, statistics.lost_jobs, statistics.stuck]
                 .map(|count| count.to_string());
-            let pauses = Summary::from(statistics.pauses_s.clone());
-            let back = Summary::from(statistics.back_s.clone());
-            let unattended = Summary::from(statistics.unattended_s.clone()).max;
+            let pauses = SpreadSummary::from(statistics.pauses_s.clone());
+            let back = SpreadSummary::from(statistics.back_s.clone());
+            let unattended = SpreadSummary::from(statistics.unattended_s.clone()).max;
             let times =
                 [pauses.median, pauses.p99, pauses.max, unattended, back.median, back.max].map(seconds);
             table.add_row(std::iter::once(name).chain(counts).chain(times));
         }
-        let calm = Summary::from(self.calm_s.clone());
+        let calm = SpreadSummary::from(self.calm_s.clone());
         let foreign = self.foreign.map_or_else(String::new, |foreign| {
             let ForeignStatistics { sent, received, damaged, .. } = foreign;
             format!("\nforeign datagrams: {sent} sent, {received} received, {damaged} of them damaged")
@@ -167,8 +168,8 @@ mod tests {
 
     #[test]
     fn a_report_has_the_keys_that_programs_ask_for() {
-        let mut report = Report { topology: "t".into(), seed: 7, ..Report::default() };
-        report.count(&[Kind::Root, Kind::Link], |statistics| {
+        let mut report = ChaosReport { topology: "t".into(), seed: 7, ..ChaosReport::default() };
+        report.count(&[DisturbanceKind::Root, DisturbanceKind::Link], |statistics| {
             statistics.kills += 1;
             statistics.pauses_s.add(Duration::from_millis(500));
         });

@@ -6,7 +6,7 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use super::targets::{Kind, Target};
+use super::targets::{DisturbanceKind, Target};
 
 /// Probability that a second target is hit while the first one is still down.
 const TWO_AT_ONCE: f64 = 0.25;
@@ -36,7 +36,7 @@ impl Blow {
     ///
     /// The controller then cannot react to the disturbance until it is up again.
     pub(super) fn is_unattended(&self) -> bool {
-        let is_controller = |hit: &Disturbance| hit.target.kind == Kind::Controller;
+        let is_controller = |hit: &Disturbance| hit.target.kind == DisturbanceKind::Controller;
         self.disturbances.len() > 1 && self.disturbances.iter().any(is_controller)
     }
 }
@@ -84,7 +84,7 @@ pub(super) fn schedule(targets: &[Target], outages: Outages, seed: u64, kills: u
 struct Draw<'a> {
     targets: &'a [Target],
     /// The kinds that are left in this turn. When the list is empty, a new turn begins.
-    deck: Vec<Kind>,
+    deck: Vec<DisturbanceKind>,
 }
 
 impl<'a> Draw<'a> {

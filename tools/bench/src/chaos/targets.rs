@@ -11,7 +11,7 @@ use tributary_topology::{LinkKey, NodeKey, Topology};
 /// A kind of disturbance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Kind {
+pub(super) enum DisturbanceKind {
     /// A switch that workers are linked to is killed
     Leaf,
     /// A switch between leaves and roots is killed
@@ -32,7 +32,7 @@ pub(super) enum Kind {
     Interface,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for DisturbanceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Leaf => "leaf switch",
@@ -51,7 +51,7 @@ impl fmt::Display for Kind {
 /// Something that can be hit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
-    pub(super) kind: Kind,
+    pub(super) kind: DisturbanceKind,
     pub(super) part: LabPart,
 }
 
@@ -72,8 +72,10 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.part, self.kind) {
             (LabPart::Daemon { node: None, .. }, _) => write!(f, "the controller"),
-            (LabPart::Daemon { station, .. }, Kind::Agent) => write!(f, "the agent of {station}"),
-            (LabPart::Daemon { station, .. }, Kind::Server) => write!(f, "the server at {station}"),
+            (LabPart::Daemon { station, .. }, DisturbanceKind::Agent) => write!(f, "the agent of {station}"),
+            (LabPart::Daemon { station, .. }, DisturbanceKind::Server) => {
+                write!(f, "the server at {station}")
+            }
             (LabPart::Daemon { station, .. }, kind) => write!(f, "{kind} {station}"),
             (LabPart::Process { host, .. }, _) => write!(f, "the process at {host}"),
             (LabPart::Link { name, .. }, _) => write!(f, "link {name}"),
@@ -95,25 +97,25 @@ pub(super) fn all(topology: &Topology) -> Vec<Target> {
         let top = topology.switches().filter_map(|(key, ..)| levels[key.index()]).max();
         for (key, ..) in topology.switches() {
             let kind = match levels[key.index()] {
-                Some(1) => Kind::Leaf,
-                level if level.is_some() && level == top => Kind::Root,
-                _ => Kind::Middle,
+                Some(1) => DisturbanceKind::Leaf,
+                level if level.is_some() && level == top => DisturbanceKind::Root,
+                _ => DisturbanceKind::Middle,
             };
             targets.push(daemon(kind, key));
         }
     }
     let controller = LabPart::Daemon { station: CONTROLLER.to_owned(), node: None };
-    targets.push(Target { kind: Kind::Controller, part: controller });
-    targets.extend(topology.servers().first().map(|server| daemon(Kind::Server, *server)));
+    targets.push(Target { kind: DisturbanceKind::Controller, part: controller });
+    targets.extend(topology.servers().first().map(|server| daemon(DisturbanceKind::Server, *server)));
     for (rank, worker) in topology.workers().into_iter().enumerate() {
-        targets.push(daemon(Kind::Agent, worker));
+        targets.push(daemon(DisturbanceKind::Agent, worker));
         let host = topology[worker].name.clone();
-        targets.push(Target { kind: Kind::Process, part: LabPart::Process { rank, host } });
+        targets.push(Target { kind: DisturbanceKind::Process, part: LabPart::Process { rank, host } });
     }
     for ((key, _), link) in topology.links().zip(Link::of(topology)) {
-        targets.push(Target { kind: Kind::Link, part: LabPart::Link { key, name: link.name } });
+        targets.push(Target { kind: DisturbanceKind::Link, part: LabPart::Link { key, name: link.name } });
         targets.extend(link.ends.into_iter().map(|LinkEnd { station, interface, .. }| Target {
-            kind: Kind::Interface,
+            kind: DisturbanceKind::Interface,
             part: LabPart::Interface { key, station, name: interface },
         }));
     }
@@ -139,7 +141,7 @@ mod tests {
     use crate::chaos::tests::shipped;
 
     /// Returns the names of the switches of a kind.
-    fn switches(topology: &str, kind: Kind) -> Vec<String> {
+    fn switches(topology: &str, kind: DisturbanceKind) -> Vec<String> {
         let targets = all(&shipped(topology));
         let name = |target: Target| match target.part {
             LabPart::Daemon { station, .. } if target.kind == kind => Some(station),
@@ -150,14 +152,14 @@ mod tests {
 
     #[test]
     fn switches_are_told_apart_by_how_far_the_workers_are() {
-        assert_eq!(switches("three-tier-8", Kind::Leaf), ["leaf0", "leaf1", "leaf2", "leaf3"]);
-        assert_eq!(switches("three-tier-8", Kind::Middle), ["mid0", "mid1"]);
-        assert_eq!(switches("three-tier-8", Kind::Root), ["root"]);
-        assert_eq!(switches("leaf-spine-8", Kind::Root), ["spine0", "spine1"]);
-        assert!(switches("leaf-spine-8", Kind::Middle).is_empty());
-        assert_eq!(switches("two-workers", Kind::Leaf), ["leaf"]);
-        assert!(switches("two-workers", Kind::Root).is_empty());
-        assert_eq!(switches("two-workers", Kind::Server), ["ps"]);
-        assert_eq!(switches("two-workers", Kind::Agent), ["w0", "w1"]);
+        assert_eq!(switches("three-tier-8", DisturbanceKind::Leaf), ["leaf0", "leaf1", "leaf2", "leaf3"]);
+        assert_eq!(switches("three-tier-8", DisturbanceKind::Middle), ["mid0", "mid1"]);
+        assert_eq!(switches("three-tier-8", DisturbanceKind::Root), ["root"]);
+        assert_eq!(switches("leaf-spine-8", DisturbanceKind::Root), ["spine0", "spine1"]);
+        assert!(switches("leaf-spine-8", DisturbanceKind::Middle).is_empty());
+        assert_eq!(switches("two-workers", DisturbanceKind::Leaf), ["leaf"]);
+        assert!(switches("two-workers", DisturbanceKind::Root).is_empty());
+        assert_eq!(switches("two-workers", DisturbanceKind::Server), ["ps"]);
+        assert_eq!(switches("two-workers", DisturbanceKind::Agent), ["w0", "w1"]);
     }
 }

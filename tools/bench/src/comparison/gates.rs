@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::contender::{Case, Contender};
 use super::ratios::Ratios;
-use super::setting::Setting;
+use super::setting::ComparisonSetting;
 
 /// The topology for which the limits are set.
 const TOPOLOGY: &str = "three-tier-8";
@@ -48,7 +48,7 @@ pub struct Gate {
 }
 
 /// Returns the gates that apply to the setting. Other topologies, rates and sizes have none.
-pub(super) fn judge(setting: &Setting, ratios: &[Ratios]) -> Vec<Gate> {
+pub(super) fn judge(setting: &ComparisonSetting, ratios: &[Ratios]) -> Vec<Gate> {
     if setting.topology != TOPOLOGY || setting.bytes != BYTES {
         return Vec::new();
     }

@@ -1,6 +1,6 @@
 //! Compares all-reduces of several contenders over the same links.
 //!
-//! [`Report::of`] turns each contender's [`Turn`]s into a row with its median, its spread and its limit. It
+//! [`ComparisonReport::of`] turns each contender's [`Turn`]s into a row with its median, its spread and its limit. It
 //! compares this project's all-reduce with the other contenders', turn by turn, and checks the project's own
 //! limits ([`Gate`]) where they apply.
 
@@ -17,5 +17,5 @@ pub use gates::Gate;
 pub use limit::Limit;
 pub use machine::Machine;
 pub use ratios::Ratios;
-pub use report::{Report, Row, Turn};
-pub use setting::{Setting, Skipped};
+pub use report::{ComparisonReport, Row, Turn};
+pub use setting::{ComparisonSetting, Skipped};

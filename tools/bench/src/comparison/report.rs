@@ -6,7 +6,7 @@ use super::contender::{Case, Contender};
 use super::gates::{self, Gate};
 use super::limit::Limit;
 use super::ratios::Ratios;
-use super::setting::Setting;
+use super::setting::ComparisonSetting;
 use crate::statistics::{Ratio, StatisticsError, Summary};
 
 /// One turn of one contender.
@@ -45,10 +45,10 @@ pub struct Row {
 
 /// The report of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct ComparisonReport {
     /// The setting.
     #[serde(flatten)]
-    pub setting: Setting,
+    pub setting: ComparisonSetting,
     /// The rows, in the order in which the cases took turns.
     pub rows: Vec<Row>,
     /// The ratios, in the order of the rows.
@@ -57,12 +57,12 @@ pub struct Report {
     pub gates: Vec<Gate>,
 }
 
-impl Report {
+impl ComparisonReport {
     /// Makes the report on all turns, each with its case, in the order in which they took place.
     ///
     /// # Errors
     /// A turn has no all-reduce, or an all-reduce of zero duration.
-    pub fn of(setting: Setting, turns: &[(Case, Turn)]) -> Result<Self, StatisticsError> {
+    pub fn of(setting: ComparisonSetting, turns: &[(Case, Turn)]) -> Result<Self, StatisticsError> {
         let mut cases: Vec<Case> = Vec::new();
         for (case, _) in turns {
             if !cases.contains(case) {
@@ -93,11 +93,11 @@ impl Report {
     }
 }
 
-fn bare_seconds(setting: &Setting, rate: u64) -> f64 {
+fn bare_seconds(setting: &ComparisonSetting, rate: u64) -> f64 {
     setting.bytes as f64 * 8.0 / rate as f64
 }
 
-fn row(setting: &Setting, case: Case, turns: &[&Turn]) -> Result<Row, StatisticsError> {
+fn row(setting: &ComparisonSetting, case: Case, turns: &[&Turn]) -> Result<Row, StatisticsError> {
     let median = |runs: Vec<f64>| Ok(Summary::of(&runs)?.median);
     let seconds: Vec<f64> = turns.iter().flat_map(|turn| turn.seconds.iter().copied()).collect();
     let seconds = Summary::of(&seconds)?;

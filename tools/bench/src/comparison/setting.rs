@@ -9,7 +9,7 @@ use super::machine::Machine;
 
 /// The setting of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Setting {
+pub struct ComparisonSetting {
     /// The start of the comparison, as Unix time.
     pub began: u64,
     /// The topology's name.

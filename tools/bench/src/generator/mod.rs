@@ -32,7 +32,7 @@ pub use packets::{PacketFlow, Packets};
 pub use receiver::Receiver;
 pub use sender::{Sender, Sending};
 pub(crate) use slices::VALUES_AT;
-pub use slices::{CHILDREN, Contributions, Flow};
+pub use slices::{CHILDREN, Flow, SliceContributions};
 use socket::BATCH;
 
 /// An item is sent again if it takes longer than this.
@@ -43,7 +43,7 @@ const RESEND_AFTER: Duration = Duration::from_millis(50);
 
 /// The result of one run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct GeneratorRun {
     /// Items that came out of the switch, each counted once.
     pub items: u64,
     /// The number of items sent again because a frame was lost on the way in or out.
@@ -54,7 +54,7 @@ pub struct Outcome {
     pub cpu: Duration,
 }
 
-impl Outcome {
+impl GeneratorRun {
     /// Returns the number of items per second.
     pub fn rate(&self) -> f64 {
         self.items as f64 / self.elapsed.as_secs_f64()
@@ -92,7 +92,7 @@ impl<L: Load> Generator<L> {
     ///
     /// # Errors
     /// A wrong frame, a socket error, or [`GeneratorError::Silent`] if no frame came out.
-    pub fn run(&mut self, duration: Duration, stop: &AtomicBool) -> Result<Outcome, GeneratorError> {
+    pub fn run(&mut self, duration: Duration, stop: &AtomicBool) -> Result<GeneratorRun, GeneratorError> {
         let (begin, cpu) = (Instant::now(), thread_cpu());
         let mut now = begin;
         let (mut items, mut resent) = (0, 0);
@@ -112,7 +112,7 @@ impl<L: Load> Generator<L> {
         if items == 0 && !stop.load(Ordering::Relaxed) {
             return Err(GeneratorError::Silent(duration));
         }
-        Ok(Outcome { items, resent, elapsed: begin.elapsed(), cpu: thread_cpu().saturating_sub(cpu) })
+        Ok(GeneratorRun { items, resent, elapsed: begin.elapsed(), cpu: thread_cpu().saturating_sub(cpu) })
     }
 
     /// Handles the frames that have arrived, or that arrive within [`RESEND_AFTER`].

@@ -10,10 +10,11 @@ use super::ring::Ring;
 
 /// Receives the frames that come out of the switch.
 #[derive(Debug)]
-pub struct Receiver(Way);
+pub struct Receiver(ReceivePath);
 
+/// The socket or the port through which frames arrive.
 #[derive(Debug)]
-enum Way {
+enum ReceivePath {
     Single(Ring),
     Joined { port: Box<InterfacePort>, poll: Poll, events: Events },
 }
@@ -26,7 +27,7 @@ impl Receiver {
     /// # Errors
     /// [`GeneratorError::Socket`] with the step that failed.
     pub fn open(interface: &str, sizes: (usize, u32)) -> Result<Self, GeneratorError> {
-        Ok(Self(Way::Single(Ring::open(interface, sizes)?)))
+        Ok(Self(ReceivePath::Single(Ring::open(interface, sizes)?)))
     }
 
     /// Opens a receiver of frames that may cross the link as one joined frame, through an agent's port.
@@ -37,22 +38,22 @@ impl Receiver {
         let mut port = Box::new(InterfacePort::open(interface)?);
         let poll = Poll::new().map_err(GeneratorError::Receive)?;
         port.register(poll.registry(), Token(0)).map_err(GeneratorError::Receive)?;
-        Ok(Self(Way::Joined { port, poll, events: Events::with_capacity(1) }))
+        Ok(Self(ReceivePath::Joined { port, poll, events: Events::with_capacity(1) }))
     }
 
     /// Returns the next frame, or `None` if no frame has arrived.
     pub(super) fn next(&mut self) -> Result<Option<&[u8]>, GeneratorError> {
         match &mut self.0 {
-            Way::Single(ring) => Ok(ring.next()),
-            Way::Joined { port, .. } => port.receive().map_err(GeneratorError::Receive),
+            ReceivePath::Single(ring) => Ok(ring.next()),
+            ReceivePath::Joined { port, .. } => port.receive().map_err(GeneratorError::Receive),
         }
     }
 
     /// Waits up to `patience` for a frame. Call it only after [`next`](Self::next) has returned `None`.
     pub(super) fn wait(&mut self, patience: Duration) -> Result<(), GeneratorError> {
         match &mut self.0 {
-            Way::Single(ring) => ring.wait(patience),
-            Way::Joined { poll, events, .. } => match poll.poll(events, Some(patience)) {
+            ReceivePath::Single(ring) => ring.wait(patience),
+            ReceivePath::Joined { poll, events, .. } => match poll.poll(events, Some(patience)) {
                 Err(error) if error.kind() != std::io::ErrorKind::Interrupted => {
                     Err(GeneratorError::Receive(error))
                 }

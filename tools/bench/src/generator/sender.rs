@@ -30,11 +30,12 @@ pub struct Sender {
     queued: usize,
     /// The number of frames that leave together.
     batch: usize,
-    way: Way,
+    path: SendPath,
 }
 
+/// The socket or the port through which frames leave.
 #[derive(Debug)]
-enum Way {
+enum SendPath {
     Socket(SendingSocket),
     Port(Box<InterfacePort>),
 }
@@ -51,17 +52,17 @@ impl Sender {
         sending: Sending,
         (frame_bytes, window): (usize, u32),
     ) -> Result<Self, GeneratorError> {
-        let (way, batch) = match sending {
-            Sending::Single => (Way::Socket(SendingSocket::open(interface)?), BATCH),
+        let (path, batch) = match sending {
+            Sending::Single => (SendPath::Socket(SendingSocket::open(interface)?), BATCH),
             Sending::Joined => {
                 let port = InterfacePort::open(interface)?.with_segmentation_offload(true);
-                (Way::Port(Box::new(port)), ((window / BATCHES) as usize).clamp(1, BATCH))
+                (SendPath::Port(Box::new(port)), ((window / BATCHES) as usize).clamp(1, BATCH))
             }
             Sending::PastQueue => {
-                (Way::Port(Box::new(InterfacePort::open(interface)?.with_queue_bypass(true)?)), BATCH)
+                (SendPath::Port(Box::new(InterfacePort::open(interface)?.with_queue_bypass(true)?)), BATCH)
             }
         };
-        Ok(Self { frames: Frames::new(frame_bytes), queued: 0, batch, way })
+        Ok(Self { frames: Frames::new(frame_bytes), queued: 0, batch, path })
     }
 
     /// Queues the frame that `write` makes; sends the queue when it is full.
@@ -80,9 +81,9 @@ impl Sender {
     /// Sends the queue. Frames for which the kernel has no room are lost, as on any network.
     pub(super) fn flush(&mut self) -> Result<(), GeneratorError> {
         let queued = std::mem::take(&mut self.queued);
-        match &mut self.way {
-            Way::Socket(socket) => socket.send(&mut self.frames, queued),
-            Way::Port(port) => {
+        match &mut self.path {
+            SendPath::Socket(socket) => socket.send(&mut self.frames, queued),
+            SendPath::Port(port) => {
                 let frames: Vec<_> = self.frames.iter().take(queued).collect();
                 port.send_all(&frames).map_err(GeneratorError::Send)
             }

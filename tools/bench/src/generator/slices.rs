@@ -53,7 +53,7 @@ impl Flow {
 
 /// The contributions of both children to any slice, computed from its number.
 #[derive(Debug)]
-pub struct Contributions {
+pub struct SliceContributions {
     flow: Flow,
     hops: [[Hop; HOPS]; CHILDREN],
     /// The values of slice 0, by child.
@@ -64,7 +64,7 @@ pub struct Contributions {
     outgoing: Vec<i32>,
 }
 
-impl Contributions {
+impl SliceContributions {
     /// Prepares the contributions of this job.
     pub fn new(flow: Flow) -> Self {
         let value = |child: usize, at: usize| (at as u32 + 1).wrapping_mul(STEPS[CHILDREN - 1 - child]);
@@ -82,7 +82,7 @@ impl Contributions {
     }
 }
 
-impl Load for Contributions {
+impl Load for SliceContributions {
     fn window(&self) -> u32 {
         self.flow.window
     }
@@ -171,14 +171,14 @@ mod tests {
     use std::net::Ipv4Addr;
     use tributary_wire::MacAddr;
 
-    fn contributions(width: SliceWidth) -> Contributions {
+    fn contributions(width: SliceWidth) -> SliceContributions {
         let header = FrameHeader {
             source_mac: MacAddr::new(2, 0, 0, 0, 0, 1),
             destination_mac: MacAddr::new(2, 0, 0, 0, 0, 2),
             source_ip: Ipv4Addr::new(10, 0, 0, 1),
             destination_ip: Ipv4Addr::new(10, 0, 0, 2),
         };
-        Contributions::new(Flow {
+        SliceContributions::new(Flow {
             job: JobId::new(7).unwrap(),
             switch: NodeId::new(1).unwrap(),
             server: NodeId::new(2).unwrap(),
@@ -195,7 +195,7 @@ mod tests {
 
     /// Computes the switch's sum of both contributions step by step.
     fn sum(
-        contributions: &mut Contributions,
+        contributions: &mut SliceContributions,
         seq: Seq,
         damage: impl FnOnce(&mut [i32], &mut Totals),
     ) -> Vec<u8> {

@@ -48,11 +48,11 @@ pub(crate) struct PlanArgs {
 
 /// The results of the measurement.
 #[derive(Debug, Serialize)]
-struct Report {
+struct PlanReport {
     machine: Machine,
     rounds: u16,
     sizes: Vec<Size>,
-    limits: Vec<Limit>,
+    limits: Vec<CheckedLimit>,
     passed: bool,
 }
 
@@ -89,7 +89,7 @@ struct Times {
 
 /// A limit, and the measured value.
 #[derive(Debug, Serialize)]
-struct Limit {
+struct CheckedLimit {
     what: &'static str,
     most: f64,
     measured: f64,
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<()> {
     }
     let limits = limits(&sizes);
     let passed = limits.iter().all(|limit| limit.passed);
-    let report = Report { machine: Machine::this(), rounds: args.rounds, sizes, limits, passed };
+    let report = PlanReport { machine: Machine::this(), rounds: args.rounds, sizes, limits, passed };
     if args.json {
         output::print(serde_json::to_string_pretty(&report)?)?;
     } else {
@@ -192,8 +192,8 @@ fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
     (now() - before, done)
 }
 
-fn limits(sizes: &[Size]) -> Vec<Limit> {
-    let limit = |what, most, measured| Limit { what, most, measured, passed: measured <= most };
+fn limits(sizes: &[Size]) -> Vec<CheckedLimit> {
+    let limit = |what, most, measured| CheckedLimit { what, most, measured, passed: measured <= most };
     let last = |of: fn(&Times) -> f64| sizes.last().map_or(0.0, |size| of(&size.times));
     let most = |of: fn(&Size) -> Option<f64>| sizes.iter().filter_map(of).fold(0.0, f64::max);
     vec![
@@ -208,7 +208,7 @@ fn limits(sizes: &[Size]) -> Vec<Limit> {
     ]
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for PlanReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut table = number_table(&[
             "switch ports",
@@ -232,7 +232,7 @@ impl fmt::Display for Report {
             table.add_row(counts.into_iter().chain(steps).chain(rest));
         }
         write!(f, "{table}")?;
-        for Limit { what, most, measured, passed } in &self.limits {
+        for CheckedLimit { what, most, measured, passed } in &self.limits {
             let verdict = if *passed { "holds" } else { "is missed" };
             write!(f, "\n{what}: {measured:.3}; the limit of {most} {verdict}")?;
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tributary_lab::{Lab, LabOptions};
 use tributary_topology::{Node, Topology};
 
-use super::switch::Process;
+use super::switch::SwitchProcess;
 use super::tables::{self, Programming};
 use super::{Run, SwitchLabError, SwitchLabOptions, SwitchUnderTest};
 use crate::generator::{Generator, GeneratorError, Load, Receiver, SENDERS, Sender, Sending};
@@ -34,7 +34,7 @@ pub(super) trait Workload {
     fn programming(&self) -> Result<Programming, SwitchLabError>;
 
     /// Starts one of the switches. The switch may not be ready yet when this returns.
-    fn start(&self, bed: &TestBed<'_>, switch: SwitchUnderTest) -> Result<Process, SwitchLabError>;
+    fn start(&self, bed: &TestBed<'_>, switch: SwitchUnderTest) -> Result<SwitchProcess, SwitchLabError>;
 }
 
 /// Returns the topology of the lab: a switch, two hosts that send, and one host that receives.
@@ -91,8 +91,8 @@ impl<'a> TestBed<'a> {
     }
 
     /// Starts a switch that runs programs.
-    pub(super) fn start(&self, switch: SwitchUnderTest) -> Result<Process, SwitchLabError> {
-        Process::start(self.lab, &self.options.program, self.switch, switch)
+    pub(super) fn start(&self, switch: SwitchUnderTest) -> Result<SwitchProcess, SwitchLabError> {
+        SwitchProcess::start(self.lab, &self.options.program, self.switch, switch)
     }
 
     /// Makes all runs of one setting, with the switches in turn. Calls `done` with each run.

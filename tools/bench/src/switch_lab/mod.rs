@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use error::SwitchLabError;
-pub use report::{Candidate, Case, Comparison, Report, Run};
+pub use report::{Candidate, Comparison, Run, SettingResults, SwitchLabReport};
 pub use switch::SwitchUnderTest;
 
 /// Options of a measurement, for any load.

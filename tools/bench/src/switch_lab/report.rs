@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::switch::CpuTimes;
 use super::{SwitchLabError, SwitchUnderTest};
-use crate::generator::Outcome;
+use crate::generator::GeneratorRun;
 use crate::statistics::{Ratio, Summary};
 
 /// One run of one switch.
@@ -31,7 +31,7 @@ pub struct Run {
 }
 
 impl Run {
-    pub(super) fn new(switch: SwitchUnderTest, run: usize, counted: &Outcome, times: CpuTimes) -> Self {
+    pub(super) fn new(switch: SwitchUnderTest, run: usize, counted: &GeneratorRun, times: CpuTimes) -> Self {
         let CpuTimes { switch: switch_cpu, machine } = times;
         Self {
             switch,
@@ -92,7 +92,7 @@ pub struct Comparison {
 
 /// The results with one setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Case<Setting> {
+pub struct SettingResults<Setting> {
     /// The setting.
     #[serde(flatten)]
     pub setting: Setting,
@@ -104,7 +104,7 @@ pub struct Case<Setting> {
     pub runs: Vec<Run>,
 }
 
-impl<Setting> Case<Setting> {
+impl<Setting> SettingResults<Setting> {
     /// Summarises all runs with one setting. Makes those comparisons for which both switches were measured.
     pub(super) fn new(
         setting: Setting,
@@ -131,16 +131,16 @@ impl<Setting> Case<Setting> {
 
 /// The whole measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Report<Setting> {
+pub struct SwitchLabReport<Setting> {
     /// The results of each setting.
-    pub cases: Vec<Case<Setting>>,
+    pub cases: Vec<SettingResults<Setting>>,
     /// True if all ratios reach their limits; `None` if no ratio with a limit was measured.
     pub passed: Option<bool>,
 }
 
-impl<Setting> Report<Setting> {
+impl<Setting> SwitchLabReport<Setting> {
     /// Makes the report on all cases.
-    pub(super) fn new(cases: Vec<Case<Setting>>) -> Self {
+    pub(super) fn new(cases: Vec<SettingResults<Setting>>) -> Self {
         let limited = || {
             cases.iter().flat_map(|case| &case.comparisons).filter(|comparison| comparison.limit.is_some())
         };
@@ -177,7 +177,7 @@ mod tests {
         Versus { ours: Softswitch, other: Loop, limit: None },
     ];
 
-    fn case(rates: &[(SwitchUnderTest, f64)]) -> Case<()> {
+    fn case(rates: &[(SwitchUnderTest, f64)]) -> SettingResults<()> {
         let run = |&(switch, per_second)| Run {
             switch,
             run: 1,
@@ -190,12 +190,12 @@ mod tests {
             other_cpu_seconds: 0.0,
         };
         let switches: Vec<_> = rates.iter().map(|(switch, _)| *switch).collect();
-        Case::new((), &switches, &WANTED, rates.iter().map(run).collect()).unwrap()
+        SettingResults::new((), &switches, &WANTED, rates.iter().map(run).collect()).unwrap()
     }
 
     #[test]
     fn every_ratio_has_to_reach_its_limit() {
-        let passed = |rates: &[_]| Report::new(vec![case(rates)]).passed;
+        let passed = |rates: &[_]| SwitchLabReport::new(vec![case(rates)]).passed;
         assert_eq!(passed(&[(Joined, 100.0), (Loop, 100.0), (Bmv2, 10.0)]), Some(true));
         assert_eq!(passed(&[(Joined, 100.0), (Loop, 101.0), (Bmv2, 10.0)]), Some(false));
         assert_eq!(passed(&[(Joined, 100.0), (Loop, 90.0), (Bmv2, 11.0)]), Some(false));
@@ -210,6 +210,6 @@ mod tests {
             case.comparisons.iter().map(|one| (one.ratio.of_medians, one.passed)).collect::<Vec<_>>(),
             [(0.5, true)]
         );
-        assert_eq!(Report::new(vec![case]).passed, None);
+        assert_eq!(SwitchLabReport::new(vec![case]).passed, None);
     }
 }

@@ -95,7 +95,7 @@ impl CpuTimes {
 
 /// A running switch. Its process ends when this value is dropped.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct SwitchProcess {
     switch: SwitchUnderTest,
     child: Child,
     log: PathBuf,
@@ -103,7 +103,7 @@ pub(super) struct Process {
     target: Option<Target>,
 }
 
-impl Process {
+impl SwitchProcess {
     /// Starts a switch that runs programs at its station, on all interfaces there.
     ///
     /// The switch may not be ready yet when this returns.
@@ -172,7 +172,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for SwitchProcess {
     fn drop(&mut self) {
         // `kill` fails if the process has ended by itself.
         let _ = self.child.kill();

@@ -11,7 +11,7 @@ use serde::Serialize;
 use tributary_picture::{Axis, Chart, Line, OTHERS, OTHERS_LIGHT, OURS, OURS_LIGHT};
 
 use crate::results::Results;
-use network::{CurvePoint, LEARNING_RATE, Training};
+use network::{CurvePoint, LEARNING_RATE, TrainingCurve};
 
 /// A pair of codecs: one for gradients and one for parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +72,7 @@ const KIB: f64 = 1024.0;
 
 /// The results of one training, as a row for programs.
 #[derive(Debug, Serialize)]
-struct Row {
+struct CodecRow {
     rate: &'static str,
     codec: &'static str,
     parameters_codec: &'static str,
@@ -102,7 +102,7 @@ struct CurveRow {
 /// A candidate's trainings over links of one rate, in the order of their seeds from 1 on.
 struct Trained {
     candidate: Candidate,
-    runs: Vec<Training>,
+    runs: Vec<TrainingCurve>,
 }
 
 /// Trains with every candidate over links of every rate.
@@ -132,7 +132,7 @@ pub(crate) fn study(tributary: &Path, out: &Path) -> Result<()> {
         let network = network::Network::up(rate)?;
         let mut all = Vec::new();
         for candidate in CANDIDATES {
-            let train = |seed| -> Result<Training> {
+            let train = |seed| -> Result<TrainingCurve> {
                 let run = network.train(tributary, &candidate, seed, ITERATIONS);
                 let run = run.with_context(|| format!("{}, {rate}", candidate.name()))?;
                 eprintln!("codecs, {rate}, seed {seed}: {}: {:.1} s", candidate.name(), run.seconds());
@@ -176,19 +176,19 @@ impl Candidate {
 }
 
 /// Returns the first point of a training at which it has reached the target.
-fn reached(run: &Training) -> Option<&CurvePoint> {
+fn reached(run: &TrainingCurve) -> Option<&CurvePoint> {
     run.curve.iter().find(|point| point.accuracy >= TARGET)
 }
 
 impl Trained {
-    fn mean(&self, figure: impl Fn(&Training) -> f64) -> f64 {
+    fn mean(&self, figure: impl Fn(&TrainingCurve) -> f64) -> f64 {
         self.runs.iter().map(figure).sum::<f64>() / self.runs.len() as f64
     }
 
     /// Returns the mean of a figure.
     ///
     /// With several seeds, the text also has the least and the greatest value.
-    fn spread(&self, figure: impl Fn(&Training) -> f64) -> (f64, String) {
+    fn spread(&self, figure: impl Fn(&TrainingCurve) -> f64) -> (f64, String) {
         let figures = || self.runs.iter().map(&figure);
         let (least, most) = (figures().fold(f64::INFINITY, f64::min), figures().fold(0.0, f64::max));
         let range = if self.runs.len() > 1 { format!(" ({least:.1} to {most:.1})") } else { String::new() };
@@ -215,15 +215,15 @@ impl Trained {
             kib(self.mean(|run| run.into_server as f64)),
             kib(self.mean(|run| run.out_of_server as f64)),
             format!("{:.1}", plain.bytes() / self.bytes()),
-            format!("{:.1} s", self.mean(Training::seconds)),
+            format!("{:.1} s", self.mean(TrainingCurve::seconds)),
             to_target,
             format!("{mean:.1} %{range}"),
         ]
     }
 
-    fn rows(&self, rate: &'static str) -> impl Iterator<Item = Row> {
+    fn rows(&self, rate: &'static str) -> impl Iterator<Item = CodecRow> {
         let Candidate { codec, back, by_layer } = self.candidate;
-        (1..).zip(&self.runs).map(move |(seed, run)| Row {
+        (1..).zip(&self.runs).map(move |(seed, run)| CodecRow {
             rate,
             codec,
             parameters_codec: back,
@@ -273,7 +273,7 @@ fn chart(rate: &str, all: &[Trained]) -> Chart {
     let shown = all.iter().filter(|trained| SHOWN.contains(&trained.candidate));
     let shown = shown.filter_map(|trained| Some((trained.candidate, trained.runs.first()?)));
     let longest = shown.clone().map(|(_, run)| run.seconds()).fold(0.0, f64::max);
-    let line = |(Candidate { codec, back, .. }, run): (Candidate, &Training)| {
+    let line = |(Candidate { codec, back, .. }, run): (Candidate, &TrainingCurve)| {
         let (color, dashes) = look(codec, back);
         let points = run.curve.iter().map(|point| (point.seconds, point.accuracy)).collect();
         Line { name: format!("{codec}, {back}"), color, dashes, points }

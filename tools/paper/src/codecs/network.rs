@@ -37,13 +37,13 @@ pub(super) struct CurvePoint {
 }
 
 /// The curve of a training, and the bytes of its frames on the server's link.
-pub(super) struct Training {
+pub(super) struct TrainingCurve {
     pub(super) curve: Vec<CurvePoint>,
     pub(super) into_server: u64,
     pub(super) out_of_server: u64,
 }
 
-impl Training {
+impl TrainingCurve {
     pub(super) fn seconds(&self) -> f64 {
         self.curve.last().map_or(0.0, |point| point.seconds)
     }
@@ -98,7 +98,7 @@ impl Network {
         candidate: &Candidate,
         seed: u64,
         iterations: u32,
-    ) -> Result<Training> {
+    ) -> Result<TrainingCurve> {
         let tributary = fs::canonicalize(tributary).with_context(|| format!("no {}", tributary.display()))?;
         let job = self.lab.folder().join("job.toml");
         let text = format!(
@@ -132,7 +132,7 @@ impl Network {
         drop(server);
         let curve = csv::Reader::from_path(&curve)?.deserialize().collect::<Result<Vec<CurvePoint>, _>>()?;
         ensure!(!curve.is_empty(), "the training left no curve");
-        Ok(Training { curve, into_server: after.0 - before.0, out_of_server: after.1 - before.1 })
+        Ok(TrainingCurve { curve, into_server: after.0 - before.0, out_of_server: after.1 - before.1 })
     }
 
     /// Returns the bytes that the server's link has received and sent since its start.

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::results::{Cells, Results};
 pub(crate) use catalogue::*;
-use rows::Row;
+use rows::ReportRow;
 
 /// A part of the results whose figures come from commands.
 pub(crate) struct Measurement {
@@ -44,7 +44,7 @@ struct Table {
 }
 
 /// Makes the text of one cell of the page.
-type Cell = fn(&Row) -> String;
+type Cell = fn(&ReportRow) -> String;
 
 enum Shown {
     /// A table with a column for each of these figures, and a line for each row.
@@ -139,14 +139,14 @@ impl Table {
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
         results.table(&header, &cells);
         match self.csv {
-            Some(name) => results.records(name, &rows::header(&rows), rows.iter().map(Row::cells)),
+            Some(name) => results.records(name, &rows::header(&rows), rows.iter().map(ReportRow::cells)),
             None => Ok(()),
         }
     }
 }
 
 impl Shown {
-    fn of(&self, rows: &[Row]) -> (Cells, Vec<Cells>) {
+    fn of(&self, rows: &[ReportRow]) -> (Cells, Vec<Cells>) {
         match self {
             Self::Columns(columns) => (
                 columns.iter().map(|(header, _)| (*header).to_owned()).collect(),
@@ -172,7 +172,7 @@ impl Shown {
 }
 
 /// Returns the different values of a cell, in the order of the first rows that have them.
-fn distinct(rows: &[Row], of: Cell) -> Vec<String> {
+fn distinct(rows: &[ReportRow], of: Cell) -> Vec<String> {
     let mut all = Vec::new();
     for row in rows {
         let one = of(row);

@@ -8,9 +8,9 @@ use serde_json::Value;
 ///
 /// The figures of the list elements that contain the object are included.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Row(BTreeMap<String, Value>);
+pub(super) struct ReportRow(BTreeMap<String, Value>);
 
-impl Row {
+impl ReportRow {
     /// Returns a figure; NaN if it is absent.
     pub(super) fn number(&self, path: &str) -> f64 {
         self.0.get(path).and_then(Value::as_f64).unwrap_or(f64::NAN)
@@ -36,8 +36,8 @@ impl Row {
 ///
 /// A row also has the fields of the list elements on the path above it. The report's own fields are only in
 /// the row at the empty path, which is the only row at that path.
-pub(super) fn of(report: &Value, path: &str) -> Vec<Row> {
-    let mut whole = Row::default();
+pub(super) fn of(report: &Value, path: &str) -> Vec<ReportRow> {
+    let mut whole = ReportRow::default();
     if path.is_empty() {
         flatten("", report, &mut whole.0);
     }
@@ -50,7 +50,7 @@ pub(super) fn of(report: &Value, path: &str) -> Vec<Row> {
             }
         };
     }
-    let mut rows: Vec<Row> = found.into_iter().map(|(row, _)| row).collect();
+    let mut rows: Vec<ReportRow> = found.into_iter().map(|(row, _)| row).collect();
     // Each row has every column, in the same order.
     let mut all = BTreeMap::new();
     for row in &rows {
@@ -65,11 +65,11 @@ pub(super) fn of(report: &Value, path: &str) -> Vec<Row> {
 }
 
 /// Returns the names of the columns.
-pub(super) fn header(rows: &[Row]) -> Vec<&str> {
+pub(super) fn header(rows: &[ReportRow]) -> Vec<&str> {
     rows.first().map(|row| row.0.keys().map(String::as_str).collect()).unwrap_or_default()
 }
 
-fn elements<'a>(above: &Row, list: &'a Value) -> Vec<(Row, &'a Value)> {
+fn elements<'a>(above: &ReportRow, list: &'a Value) -> Vec<(ReportRow, &'a Value)> {
     let elements = list.as_array().map(Vec::as_slice).unwrap_or_default();
     let row = |element: &'a Value| {
         let mut row = above.clone();
@@ -121,7 +121,7 @@ mod tests {
         ]});
         let rows = of(&report, "cases.*.of.*");
         assert_eq!(header(&rows), ["lost", "time.all", "time.median", "who", "window"]);
-        let cells: Vec<_> = rows.iter().map(Row::cells).collect();
+        let cells: Vec<_> = rows.iter().map(ReportRow::cells).collect();
         let expected = [["", "1 2", "0.5", "a", "16"], ["true", "", "", "b", "16"], ["", "", "2", "a", "64"]];
         assert_eq!(cells, expected);
         assert!(rows[1].is("lost") && rows[1].number("time.median").is_nan());

@@ -212,10 +212,10 @@ fn said(workload: &dyn Workload, extent: &Extent) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use training::{Outcome, train};
+    use training::{TrainingOutcome, train};
 
     /// Trains for half of the study's length. The tests pass the rate that the study finds best.
-    fn trained(contender: Contender, rate: f32) -> Outcome {
+    fn trained(contender: Contender, rate: f32) -> TrainingOutcome {
         let workload = Model::Digits.load("no Python").unwrap();
         let shards = shards(&*workload, false).unwrap();
         let extent = Extent { length: 150 * UNIT, looks: 10, ..extent(Model::Digits) };

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::Extent;
 use super::contenders::Contender;
-use super::training::{Outcome, Setting, train};
+use super::training::{Setting, TrainingOutcome, train};
 use crate::progress::Progress;
 
 /// The limit of the number of times that the study doubles or halves the rates.
@@ -21,12 +21,12 @@ pub(crate) struct Swept {
 /// The contender's trainings at one rate, one for each seed.
 pub(crate) struct AtRate {
     pub(crate) rate: f32,
-    pub(crate) outcomes: Vec<Outcome>,
+    pub(crate) outcomes: Vec<TrainingOutcome>,
 }
 
 /// The results of one training, as a row for programs.
 #[derive(Debug, Serialize)]
-pub(crate) struct Row {
+pub(crate) struct PolicyRow {
     scenario: &'static str,
     contender: &'static str,
     rate: f32,
@@ -97,9 +97,9 @@ impl Swept {
     }
 
     /// Returns a row for each training, for programs.
-    pub(crate) fn rows(&self, scenario: &'static str) -> Vec<Row> {
+    pub(crate) fn rows(&self, scenario: &'static str) -> Vec<PolicyRow> {
         let of = |at: &AtRate| {
-            let row = |(seed, outcome): (usize, &Outcome)| Row {
+            let row = |(seed, outcome): (usize, &TrainingOutcome)| PolicyRow {
                 scenario,
                 contender: self.contender.name(),
                 rate: at.rate,
@@ -120,13 +120,13 @@ impl Swept {
 
 impl AtRate {
     /// Returns the mean of a figure over the seeds.
-    pub(crate) fn mean(&self, figure: impl Fn(&Outcome) -> f64) -> f64 {
+    pub(crate) fn mean(&self, figure: impl Fn(&TrainingOutcome) -> f64) -> f64 {
         self.outcomes.iter().map(figure).sum::<f64>() / self.outcomes.len().max(1) as f64
     }
 
     /// Returns the mean of the final accuracies.
     pub(crate) fn accuracy(&self) -> f64 {
-        self.mean(Outcome::accuracy)
+        self.mean(TrainingOutcome::accuracy)
     }
 
     /// Returns the mean time to an accuracy; `None` if a seed does not reach it.

@@ -54,7 +54,7 @@ pub(crate) struct Look {
 
 /// The result of a training.
 #[derive(Debug, Clone)]
-pub(crate) struct Outcome {
+pub(crate) struct TrainingOutcome {
     pub(crate) looks: Vec<Look>,
     /// Mean number of updates between a worker's pull and the use of its gradient.
     pub(crate) stale_updates: f64,
@@ -68,7 +68,7 @@ pub(crate) struct Outcome {
     pub(crate) idle: f64,
 }
 
-impl Outcome {
+impl TrainingOutcome {
     /// Returns the final accuracy.
     pub(crate) fn accuracy(&self) -> f64 {
         self.looks.last().map_or(0.0, |look| look.accuracy)
@@ -94,7 +94,12 @@ struct Gradient {
 ///
 /// # Errors
 /// A gradient cannot be computed.
-pub(crate) fn train(setting: &Setting<'_>, contender: Contender, rate: f32, seed: u64) -> Result<Outcome> {
+pub(crate) fn train(
+    setting: &Setting<'_>,
+    contender: Contender,
+    rate: f32,
+    seed: u64,
+) -> Result<TrainingOutcome> {
     Training::new(setting, contender, rate, seed)?.run()
 }
 
@@ -149,7 +154,7 @@ impl<'a> Training<'a> {
         })
     }
 
-    fn run(mut self) -> Result<Outcome> {
+    fn run(mut self) -> Result<TrainingOutcome> {
         let start = Instant::now();
         for worker in 0..Speeds::WORKERS {
             let actions = self.policy.join(worker, 0);
@@ -174,7 +179,7 @@ impl<'a> Training<'a> {
         }
         let used = self.gradients.max(1) as f64;
         let all = (self.setting.length * Time::from(Speeds::WORKERS)) as f64;
-        Ok(Outcome {
+        Ok(TrainingOutcome {
             looks,
             stale_updates: self.stale_updates as f64 / used,
             stale_gradients: self.stale_gradients as f64 / used,

@@ -10,8 +10,8 @@ use super::job::Job;
 use super::network::Network;
 use super::ordered::Ordered;
 use super::outage::Outage;
-use super::outcome::{Iteration, JobOutcome, Outcome};
-use super::planned::{PlannedFabric, Tree};
+use super::outcome::{FlowOutcome, Iteration, JobOutcome};
+use super::planned::{PlannedFabric, PlannedTree};
 use super::route::Routes;
 use super::setup::Setup;
 use super::share::{Sharing, Stream};
@@ -37,7 +37,7 @@ const fn of_computing(job: usize) -> u64 {
 
 /// An event whose time is known beforehand.
 #[derive(Debug, Clone, Copy)]
-enum Event {
+enum FlowEvent {
     /// The slowest worker of a job has finished its computation.
     Computed(usize),
     /// All workers of a job have the sum.
@@ -73,7 +73,7 @@ struct Transfer {
 /// The method by which a job synchronises.
 #[derive(Debug)]
 enum Synchronisation {
-    Tree(Box<Tree>),
+    Tree(Box<PlannedTree>),
     Hosts(Connections),
 }
 
@@ -92,7 +92,7 @@ struct Running {
     is_window_bound: bool,
 }
 
-struct Simulation<'a> {
+struct FlowSimulation<'a> {
     setup: &'a Setup<'a>,
     network: Network<'a>,
     fabric: PlannedFabric,
@@ -102,7 +102,7 @@ struct Simulation<'a> {
     sharing: Sharing,
     /// True if streams have started or ended since the rates were computed.
     is_stale: bool,
-    events: Agenda<Ordered, Event>,
+    events: Agenda<Ordered, FlowEvent>,
     now: f64,
     carried: Vec<f64>,
 }
@@ -111,9 +111,9 @@ struct Simulation<'a> {
 ///
 /// # Errors
 /// [`FlowError`]: the setup is not valid, or the planner refuses a job.
-pub fn simulate(setup: &Setup<'_>) -> Result<Outcome, FlowError> {
+pub fn simulate(setup: &Setup<'_>) -> Result<FlowOutcome, FlowError> {
     check(setup)?;
-    let mut simulation = Simulation::new(setup)?;
+    let mut simulation = FlowSimulation::new(setup)?;
     simulation.run()?;
     Ok(simulation.outcome())
 }
@@ -149,7 +149,7 @@ fn random(seed: u64, part: u64) -> ChaCha8Rng {
     rng
 }
 
-impl<'a> Simulation<'a> {
+impl<'a> FlowSimulation<'a> {
     fn new(setup: &'a Setup<'a>) -> Result<Self, FlowError> {
         let network = Network::new(setup.topology, setup.assumptions);
         let mut rng = random(setup.seed, OF_BACKGROUND);
@@ -178,8 +178,8 @@ impl<'a> Simulation<'a> {
             simulation.pause(source);
         }
         for outage in &setup.outages {
-            simulation.schedule(outage.from, Event::Outage(*outage, true));
-            simulation.schedule(outage.until, Event::Outage(*outage, false));
+            simulation.schedule(outage.from, FlowEvent::Outage(*outage, true));
+            simulation.schedule(outage.until, FlowEvent::Outage(*outage, false));
         }
         Ok(simulation)
     }
@@ -208,7 +208,7 @@ impl<'a> Simulation<'a> {
         Ok(())
     }
 
-    fn schedule(&mut self, at: f64, event: Event) {
+    fn schedule(&mut self, at: f64, event: FlowEvent) {
         self.events.schedule(Ordered(at), event);
     }
 
@@ -292,34 +292,34 @@ impl<'a> Simulation<'a> {
                 Synchronisation::Tree(tree) => tree.latency(&self.network),
                 Synchronisation::Hosts(connections) => connections.latency(&self.network),
             };
-            self.schedule(self.now + latency, Event::Synchronised(place));
+            self.schedule(self.now + latency, FlowEvent::Synchronised(place));
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: FlowEvent) {
         match event {
-            Event::Computed(job) => self.synchronise(job),
-            Event::Synchronised(job) => self.synchronised(job),
-            Event::Volume(source) => {
+            FlowEvent::Computed(job) => self.synchronise(job),
+            FlowEvent::Synchronised(job) => self.synchronised(job),
+            FlowEvent::Volume(source) => {
                 let stream = self.sources[source].volume();
                 self.start(Owner::Source(source), stream);
             }
-            Event::Outage(outage, begins) => {
+            FlowEvent::Outage(outage, begins) => {
                 self.network.set(outage.what, begins);
                 self.is_stale = true;
                 // Connections that had no path around the dead part may have one now.
                 let assumptions = self.setup.assumptions;
-                self.schedule(self.now + assumptions.reroute_seconds, Event::Reroute);
-                self.schedule(self.now + assumptions.replan_seconds, Event::Replan);
+                self.schedule(self.now + assumptions.reroute_seconds, FlowEvent::Reroute);
+                self.schedule(self.now + assumptions.replan_seconds, FlowEvent::Replan);
             }
-            Event::Reroute => self.reroute(),
-            Event::Replan => self.replan(),
+            FlowEvent::Reroute => self.reroute(),
+            FlowEvent::Replan => self.replan(),
         }
     }
 
     fn pause(&mut self, source: usize) {
         let pause = self.sources[source].pause();
-        self.schedule(self.now + pause, Event::Volume(source));
+        self.schedule(self.now + pause, FlowEvent::Volume(source));
     }
 
     /// Begins an iteration of a job.
@@ -329,7 +329,7 @@ impl<'a> Simulation<'a> {
         // The maximum of `workers` uniformly distributed times.
         let slowest = job.computing.random::<f64>().powf(1.0 / workers as f64);
         let at = job.began + compute.seconds * (1.0 + compute.spread * slowest);
-        self.schedule(at, Event::Computed(place));
+        self.schedule(at, FlowEvent::Computed(place));
     }
 
     fn synchronise(&mut self, place: usize) {
@@ -409,7 +409,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    fn outcome(mut self) -> Outcome {
+    fn outcome(mut self) -> FlowOutcome {
         for transfer in &mut self.transfers {
             count(transfer, &mut self.carried);
         }
@@ -421,7 +421,7 @@ impl<'a> Simulation<'a> {
             let Running { iterations, is_window_bound, .. } = job;
             JobOutcome { iterations, aggregating, passing, is_window_bound }
         });
-        Outcome {
+        FlowOutcome {
             jobs: jobs.collect(),
             seconds: self.now,
             carried: self.carried,

@@ -8,7 +8,7 @@
 //! module `hosts` has the methods without the fabric. The model's assumptions are in [`Assumptions`] and, in
 //! words, in `docs/scale.md`.
 //!
-//! The same [`Setup`] gives the same [`Outcome`] every time, on every machine.
+//! The same [`Setup`] gives the same [`FlowOutcome`] every time, on every machine.
 
 mod assumptions;
 mod background;
@@ -32,6 +32,6 @@ pub use engine::simulate;
 pub use error::FlowError;
 pub use job::{Compute, Job, Method};
 pub use outage::{Down, Outage};
-pub use outcome::{Iteration, JobOutcome, Outcome};
+pub use outcome::{FlowOutcome, Iteration, JobOutcome};
 pub use setup::Setup;
 pub use share::{Stream, max_min};

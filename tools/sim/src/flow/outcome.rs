@@ -8,7 +8,7 @@ use super::network::index;
 
 /// The results of a simulation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct FlowOutcome {
     /// The results of each job.
     pub jobs: Vec<JobOutcome>,
     /// Time until the last job was done, in seconds.
@@ -61,7 +61,7 @@ impl JobOutcome {
     }
 }
 
-impl Outcome {
+impl FlowOutcome {
     /// Returns the bytes that a link direction carried, headers included.
     pub fn carried(&self, direction: LinkDirection) -> f64 {
         self.carried.get(index(direction)).copied().unwrap_or(0.0)

@@ -25,7 +25,7 @@ pub(super) struct PlannedFabric {
 
 /// A job's request, its plan, and its expected pace.
 #[derive(Debug, Clone)]
-pub(super) struct Tree {
+pub(super) struct PlannedTree {
     request: JobRequest,
     pub(super) plan: Plan,
     /// Iterations per second that the planner expects.
@@ -49,7 +49,7 @@ impl PlannedFabric {
         place: usize,
         job: &Job,
         network: &Network<'_>,
-    ) -> Result<Tree, FlowError> {
+    ) -> Result<PlannedTree, FlowError> {
         let (aggregation, window) = match job.method {
             Method::Leaf { window } => (Aggregation::Leaf, window),
             Method::Fabric { window } => (Aggregation::Tree, window),
@@ -70,7 +70,7 @@ impl PlannedFabric {
         let refused = |reason| FlowError::Plan { job: place, reason };
         let plan = plan(network.topology, &self.state, &request).map_err(refused)?;
         let pace = 1.0 / (job.compute.seconds + plan.comparison.tree_seconds);
-        let tree = Tree { request, plan, pace };
+        let tree = PlannedTree { request, plan, pace };
         self.account(&tree, true);
         Ok(tree)
     }
@@ -78,7 +78,7 @@ impl PlannedFabric {
     /// Plans a job again around dead parts if a part of its tree has died.
     ///
     /// Returns true if the job has another tree now. Without an alternative the job keeps its tree.
-    pub(super) fn repair(&mut self, tree: &mut Tree, network: &Network<'_>) -> bool {
+    pub(super) fn repair(&mut self, tree: &mut PlannedTree, network: &Network<'_>) -> bool {
         if !tree.is_hit(network) {
             return false;
         }
@@ -95,7 +95,7 @@ impl PlannedFabric {
     }
 
     /// Allocates the job's slots and adds its load, or releases both if `takes` is false.
-    fn account(&mut self, tree: &Tree, takes: bool) {
+    fn account(&mut self, tree: &PlannedTree, takes: bool) {
         for role in tree.plan.switches.iter().filter(|role| role.aggregate) {
             if let Some(free) = self.state.free_slots.get_mut(&role.key) {
                 let window = tree.request.window;
@@ -110,7 +110,7 @@ impl PlannedFabric {
     }
 }
 
-impl Tree {
+impl PlannedTree {
     /// Returns the length of the shortest frame: a RESULT by multicast, which has no hop stack.
     fn frame_bytes(&self) -> usize {
         ENCAPSULATION_BYTES + message_len(0, self.request.width.bytes())

@@ -6,8 +6,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tributary_planner::{FabricState, JobRequest, Member, plan};
 use tributary_sim::flow::{
-    Assumptions, Background, Compute, Down, FlowError, Job, Method, Outage, Outcome, Setup, Stream, max_min,
-    simulate,
+    Assumptions, Background, Compute, Down, FlowError, FlowOutcome, Job, Method, Outage, Setup, Stream,
+    max_min, simulate,
 };
 use tributary_sim::{Scenario, run};
 use tributary_topology::{FatTree, NodeKey, Topology};
@@ -56,7 +56,7 @@ fn setup(topology: &Topology, jobs: Vec<Job>) -> Setup<'_> {
     Setup { topology, assumptions, jobs, iterations: 2, background: None, outages: Vec::new(), seed: 1 }
 }
 
-fn outcome(topology: &Topology, method: Method) -> Outcome {
+fn outcome(topology: &Topology, method: Method) -> FlowOutcome {
     simulate(&setup(topology, vec![job(topology, method)])).unwrap()
 }
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use tributary_protocol::Downlink;
-use tributary_sim::{Faults, Link, Outcome, Scenario, Sweep, Total, Tree, case, run, search, sweep, table};
+use tributary_sim::{
+    Faults, Link, Scenario, ScenarioOutcome, Sweep, Total, Tree, case, run, search, sweep, table,
+};
 use tributary_wire::frame::longest_frame;
 use tributary_wire::{Seq, SliceWidth};
 
@@ -23,7 +25,7 @@ fn lossy(scenario: Scenario, loss: f64) -> Scenario {
     Scenario { link, ..scenario }
 }
 
-fn key_figures(outcome: &Outcome) -> (u128, u64, u64, u64) {
+fn key_figures(outcome: &ScenarioOutcome) -> (u128, u64, u64, u64) {
     (outcome.duration.as_micros(), outcome.bytes_into_server(), outcome.retransmitted(), outcome.timeouts())
 }
 

@@ -22,7 +22,7 @@ use crate::world::{Parts, World};
 
 /// The results of a check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Outcome {
+pub struct CheckOutcome {
     /// Number of states. A state consists of the states of all parts and of the network.
     pub states: usize,
     /// Number of steps between these states.
@@ -50,7 +50,7 @@ pub struct Progress {
 
 /// A state during the search: the parts, and the packets in flight.
 #[derive(Debug, Clone)]
-pub(crate) struct State {
+pub(crate) struct GlobalState {
     pub(crate) parts: Parts,
     pub(crate) net: Net,
 }
@@ -86,7 +86,7 @@ impl From<Error> for Stop {
 ///
 /// # Errors
 /// [`Error`]: the setup is not valid, or too large.
-pub fn check(setup: &Setup, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Error> {
+pub fn check(setup: &Setup, progress: &mut dyn FnMut(Progress)) -> Result<CheckOutcome, Error> {
     let begun = Instant::now();
     let (mut search, first) = Search::new(setup, progress)?;
     let start = first.clone();
@@ -99,7 +99,7 @@ pub fn check(setup: &Setup, progress: &mut dyn FnMut(Progress)) -> Result<Outcom
         }
         None => search.recover(&mut recovery, &start)?,
     };
-    Ok(Outcome {
+    Ok(CheckOutcome {
         states: search.ways.len(),
         steps: search.steps,
         depth,
@@ -115,7 +115,7 @@ fn seconds(time: Duration) -> f64 {
 
 impl<'p> Search<'p> {
     /// Returns a search and its first state.
-    fn new(setup: &Setup, progress: &'p mut dyn FnMut(Progress)) -> Result<(Self, State), Error> {
+    fn new(setup: &Setup, progress: &'p mut dyn FnMut(Progress)) -> Result<(Self, GlobalState), Error> {
         let (world, parts, sent) = World::new(setup)?;
         let mut search = Self {
             world,
@@ -127,7 +127,7 @@ impl<'p> Search<'p> {
             parts_seen: FxHashSet::default(),
             progress,
         };
-        let mut first = State { parts, net: Net::default() };
+        let mut first = GlobalState { parts, net: Net::default() };
         for packet in sent.into_iter().filter_map(Packet::lasting) {
             first.net.insert(search.packets.id(packet)?);
         }
@@ -138,7 +138,7 @@ impl<'p> Search<'p> {
     #[allow(clippy::type_complexity, reason = "it is taken apart at once")]
     fn explore(
         &mut self,
-        mut first: State,
+        mut first: GlobalState,
     ) -> Result<(usize, Option<(Violation, u32, Option<Event>)>), Error> {
         match self.settle(&mut first) {
             Err(Stop::Found(violation)) => return Ok((0, Some((violation, 0, None)))),
@@ -179,7 +179,7 @@ impl<'p> Search<'p> {
     }
 
     /// Adds a state; returns its number if it is new.
-    fn add(&mut self, state: &State, before: u32, event: Event) -> Option<u32> {
+    fn add(&mut self, state: &GlobalState, before: u32, event: Event) -> Option<u32> {
         let half = |salt: u8| {
             let mut hasher = DefaultHasher::new();
             (salt, &state.parts, state.net).hash(&mut hasher);
@@ -204,7 +204,7 @@ impl<'p> Search<'p> {
         self.world.setup.change == Change::None
     }
 
-    fn events(&self, state: &State) -> Vec<Event> {
+    fn events(&self, state: &GlobalState) -> Vec<Event> {
         let mut events: Vec<Event> = state.net.iter().map(Event::Arrives).collect();
         events.extend((0..self.world.setup.switches()).map(Event::Reboots));
         if self.world.setup.change != Change::None {
@@ -217,7 +217,7 @@ impl<'p> Search<'p> {
     }
 
     /// Returns the state after an event; `None` if the event changes nothing.
-    fn after(&mut self, before: &State, event: Event) -> Result<Option<State>, Stop> {
+    fn after(&mut self, before: &GlobalState, event: Event) -> Result<Option<GlobalState>, Stop> {
         let mut state = before.clone();
         match event {
             Event::Arrives(id) => {
@@ -247,7 +247,7 @@ impl<'p> Search<'p> {
     }
 
     /// Delivers a packet, which stays deliverable. Returns true if the state of its part has changed.
-    fn arrives(&mut self, state: &mut State, id: u16) -> Result<bool, Stop> {
+    fn arrives(&mut self, state: &mut GlobalState, id: u16) -> Result<bool, Stop> {
         let packet = self.packets.get(id);
         let at = self.world.part(&packet);
         let Some(part) = state.parts.get_mut(at) else { return Ok(false) };
@@ -261,7 +261,7 @@ impl<'p> Search<'p> {
         Ok(changed)
     }
 
-    fn put(&mut self, state: &mut State, packets: &[Packet]) -> Result<bool, Stop> {
+    fn put(&mut self, state: &mut GlobalState, packets: &[Packet]) -> Result<bool, Stop> {
         let mut new = false;
         for packet in packets.iter().filter_map(|packet| packet.lasting()) {
             new |= state.net.insert(self.packets.id(packet)?);
@@ -272,7 +272,7 @@ impl<'p> Search<'p> {
     /// Delivers at once all packets that change no part and only cause further packets.
     ///
     /// If workers are eager, it delivers their results at once, too.
-    fn settle(&mut self, state: &mut State) -> Result<(), Stop> {
+    fn settle(&mut self, state: &mut GlobalState) -> Result<(), Stop> {
         loop {
             let mut changed = false;
             for id in state.net.iter() {
@@ -296,7 +296,7 @@ impl<'p> Search<'p> {
     ///
     /// After the change, the server accepts no packet of this generation. So these packets could only change
     /// the slots of this generation.
-    fn forget_first_generation(&self, state: &mut State) {
+    fn forget_first_generation(&self, state: &mut GlobalState) {
         if self.world.setup.bug == Some(Bug::SharedSlots) {
             return;
         }
@@ -331,7 +331,7 @@ impl<'p> Search<'p> {
     fn recover(
         &mut self,
         recovery: &mut Recovery,
-        start: &State,
+        start: &GlobalState,
     ) -> Result<Option<(Violation, Vec<String>)>, Error> {
         let earlier = self.earlier_workers(start)?;
         let all = std::mem::take(&mut self.parts);
@@ -355,7 +355,7 @@ impl<'p> Search<'p> {
     /// Returns all states of workers that receive right results in any order.
     ///
     /// The key is the worker and the slices for which its slots wait.
-    fn earlier_workers(&mut self, start: &State) -> Result<FxHashMap<(u8, Vec<u8>), StateId>, Error> {
+    fn earlier_workers(&mut self, start: &GlobalState) -> Result<FxHashMap<(u8, Vec<u8>), StateId>, Error> {
         let mut earlier = FxHashMap::default();
         if !self.is_eager() {
             return Ok(earlier);

@@ -11,10 +11,11 @@ use tonic::transport::server::{Connected, UdsConnectInfo};
 
 /// While the brake is on, nothing is read from its connections or written to them.
 #[derive(Default)]
-pub(crate) struct Brake(Mutex<State>);
+pub(crate) struct Brake(Mutex<BrakePosition>);
 
+/// The brake's position, and the tasks that wait for its release.
 #[derive(Default)]
-struct State {
+struct BrakePosition {
     is_on: bool,
     waiting: Vec<Waker>,
 }

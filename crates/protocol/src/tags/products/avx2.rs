@@ -21,7 +21,7 @@ const LOWER: i64 = u32::MAX as i64;
 
 /// One coefficient for each value, in vectors. They exist only on processors with AVX2.
 #[derive(Clone)]
-pub(super) struct Multipliers {
+pub(super) struct VectorMultipliers {
     eights: Box<[Eight]>,
     digit_bits: u32,
 }
@@ -49,9 +49,9 @@ impl Eight {
 }
 
 /// Eight values in the lower halves of lanes: the values at even places, and the values at odd places.
-type Lanes = (__m256i, __m256i);
+type EvenOddLanes = (__m256i, __m256i);
 
-impl Multipliers {
+impl VectorMultipliers {
     /// Makes the vectors of `coefficients`; `None` if the processor does not have AVX2.
     /// The coefficients must fit into the digits described above. Coefficients after the last complete group of eight
     /// are left out.
@@ -106,7 +106,7 @@ impl Multipliers {
 
     #[target_feature(enable = "avx2")]
     #[inline]
-    fn sum<T>(&self, values: &[T], lanes: impl Fn(&T) -> Lanes) -> (i128, usize) {
+    fn sum<T>(&self, values: &[T], lanes: impl Fn(&T) -> EvenOddLanes) -> (i128, usize) {
         let room = 1 << (33 - self.digit_bits);
         let mut sums = [HalfSums::new(); 2];
         for (eights, values) in self.eights.chunks(room).zip(values.chunks(room)) {

@@ -15,7 +15,7 @@ pub(super) struct Multipliers {
     coefficients: Box<[i64]>,
     /// The coefficients for wide vectors, if the processor has them.
     #[cfg(target_arch = "x86_64")]
-    vectors: Option<avx2::Multipliers>,
+    vectors: Option<avx2::VectorMultipliers>,
 }
 
 impl Multipliers {
@@ -25,7 +25,7 @@ impl Multipliers {
             coefficients.iter().map(|number| nearest_to_zero(field, *number)).collect();
         Self {
             #[cfg(target_arch = "x86_64")]
-            vectors: avx2::Multipliers::new(field.digit_bits(), &coefficients),
+            vectors: avx2::VectorMultipliers::new(field.digit_bits(), &coefficients),
             coefficients,
         }
     }

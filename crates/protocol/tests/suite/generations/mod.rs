@@ -9,7 +9,7 @@ use proptest::test_runner::TestRunner;
 use tributary_protocol::OperationId;
 
 use crate::schedules::{inputs, setups};
-use crate::world::{Bug, Churn, Outcome, Setup, World};
+use crate::world::{Bug, Churn, OperationOutcome, Setup, World};
 
 const CASES: u32 = 400;
 const STEPS: usize = 120_000;
@@ -78,7 +78,8 @@ fn the_schedules_have_everything_in_them() {
     let mut seen = BTreeMap::new();
     for setup in samples() {
         let world = run(&setup, None).unwrap();
-        let several_sets = |outcome: &&Outcome| outcome.as_ref().is_ok_and(|reduced| reduced.runs.len() > 1);
+        let several_sets =
+            |outcome: &&OperationOutcome| outcome.as_ref().is_ok_and(|reduced| reduced.runs.len() > 1);
         let outcomes = world.hosts.iter().flat_map(|host| host.outcomes.values());
         *seen.entry("an operation that loses a member").or_insert(0) += outcomes.filter(several_sets).count();
         *seen.entry("an operation given up").or_insert(0) +=

@@ -11,7 +11,7 @@ use tributary_wire::{Hop, JobId, Rank, Seq};
 use super::Bug;
 
 /// The outcome of one operation on one worker, or on a server that reads.
-pub(crate) type Outcome = Result<Reduced, CollectiveError>;
+pub(crate) type OperationOutcome = Result<Reduced, CollectiveError>;
 
 /// An order from the controller to a worker.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct Host {
     inputs: Vec<AllReduce>,
     pub(crate) started: usize,
     /// The outcomes of the present worker's operations.
-    pub(crate) outcomes: HashMap<OperationId, Outcome>,
+    pub(crate) outcomes: HashMap<OperationId, OperationOutcome>,
     /// The generation in which the present worker has begun each operation.
     pub(crate) begun_in: HashMap<OperationId, usize>,
     /// The operations that this or an earlier worker of the host has abandoned.
@@ -195,17 +195,17 @@ impl Host {
 }
 
 /// Returns the outcome of an operation that was over before the worker joined.
-fn missed() -> Outcome {
+fn missed() -> OperationOutcome {
     Err(CollectiveError::Weight { tensor: "missed".to_owned(), weight: 0, most: 0 })
 }
 
-pub(crate) fn is_missed(outcome: &Outcome) -> bool {
+pub(crate) fn is_missed(outcome: &OperationOutcome) -> bool {
     *outcome == missed()
 }
 
 pub(crate) fn record(
     event: OperationEvent,
-    outcomes: &mut HashMap<OperationId, Outcome>,
+    outcomes: &mut HashMap<OperationId, OperationOutcome>,
 ) -> Result<OperationId, String> {
     let (operation, outcome) = match event {
         OperationEvent::Completed { operation, reduced } => (operation, Ok(reduced)),

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use tributary_protocol::{AllReduce, CollectiveError, GradientData, OperationId, Reduced, Run, Sums};
 use tributary_wire::Rank;
 
-use super::host::{Host, Outcome, is_missed};
+use super::host::{Host, OperationOutcome, is_missed};
 
 /// The members of each generation, and the operations whose outcomes were checked.
 #[derive(Debug)]
@@ -42,7 +42,8 @@ impl Ledger {
         let Some(outcomes) = members.map(|host| host.outcomes.get(&id)).collect::<Option<Vec<_>>>() else {
             return Ok(());
         };
-        let abandoned = |outcome: &Outcome| matches!(outcome, Err(CollectiveError::Abandoned { .. }));
+        let abandoned =
+            |outcome: &OperationOutcome| matches!(outcome, Err(CollectiveError::Abandoned { .. }));
         let mut told = outcomes.into_iter().filter(|outcome| !is_missed(outcome) && !abandoned(outcome));
         self.checked.insert(id);
         let Some(first) = told.next() else { return Ok(()) };
@@ -134,7 +135,7 @@ fn is_sum(sums: &Sums, first: usize, run: &Run, inside: &[&AllReduce], is_cut: b
 
 /// Returns true if both outcomes have the same bits.
 /// `==` does not help, because NaN is not equal to itself.
-pub(crate) fn is_same_outcome(one: &Outcome, other: &Outcome) -> bool {
+pub(crate) fn is_same_outcome(one: &OperationOutcome, other: &OperationOutcome) -> bool {
     let (Ok(one), Ok(other)) = (one, other) else { return one == other };
     let are_same = match (&one.sums, &other.sums) {
         (Sums::F32(one), Sums::F32(other)) => {

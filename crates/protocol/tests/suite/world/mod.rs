@@ -23,7 +23,7 @@ use crate::fabric::{Fabric, Packet, collect, job, with_view};
 pub(crate) use churn::Churn;
 use churn::News;
 use controller::Controller;
-pub(crate) use host::Outcome;
+pub(crate) use host::OperationOutcome;
 use host::{Answer, Host, Place, record};
 use keeper::Keeper;
 use ledger::Ledger;
@@ -107,7 +107,7 @@ pub(crate) struct World {
     /// Operations that have not been announced to the server yet.
     to_expect: Vec<Tensor>,
     /// The outcomes of the operations that the server has read.
-    pub(crate) read: HashMap<OperationId, Outcome>,
+    pub(crate) read: HashMap<OperationId, OperationOutcome>,
     controller: Controller,
     news: Vec<News>,
     answers: Vec<Answer>,

@@ -27,7 +27,7 @@ use super::exchange::{Exchange, HandIn, Request};
 use super::groups::Groups;
 use super::options::{ClientOptions, Step};
 use super::outgoing::Outgoing;
-use super::session::{Heard, Session, Trouble, hear};
+use super::session::{ClientSession, Heard, Trouble, hear};
 use super::waiting::Waiting;
 use crate::changes::Known;
 use crate::values;
@@ -49,7 +49,7 @@ pub(super) struct ServerTask {
     patience: Duration,
     waits: Option<mpsc::Sender<Waiting>>,
     encoder: Encoder,
-    session: Option<Session>,
+    session: Option<ClientSession>,
     groups: Groups,
     /// The gradient that is being handed in.
     outgoing: Option<Outgoing>,
@@ -308,7 +308,7 @@ impl ServerTask {
         let (messages, receiver) = mpsc::channel(MESSAGES);
         let opened = client.train(self.credentials.onto(ReceiverStream::new(receiver))).await;
         let told = opened.map_err(|status| self.judge(status))?.into_inner();
-        self.session = Some(Session { messages, told, good: false, known: Known::default() });
+        self.session = Some(ClientSession { messages, told, good: false, known: Known::default() });
         self.send(Message::Hello(self.hello.clone())).await;
         Ok(())
     }

@@ -13,7 +13,7 @@ use tributary_api::ps::Step;
 use tributary_api::ps::server_message::Message;
 
 use super::checkpoint::Snapshot;
-use super::group::Groups;
+use super::group::GroupReductions;
 use super::output::{Output, Outputs};
 use super::pending::{Overdue, Pending, PendingGradient};
 use super::spec::JobSpec;
@@ -62,7 +62,7 @@ pub(super) struct Job {
     mean: Vec<f32>,
     /// Updates that wait for gradients or sums. They are not part of a snapshot.
     pending: Pending,
-    groups: Groups,
+    groups: GroupReductions,
 }
 
 /// One worker's gradient.
@@ -115,7 +115,7 @@ impl Job {
             updates,
             diverged: false,
             pending: Pending::default(),
-            groups: Groups::default(),
+            groups: GroupReductions::default(),
         })
     }
 

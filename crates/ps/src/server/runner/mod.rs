@@ -55,7 +55,7 @@ impl Runner {
         let writer = file.map(|file| Writer::start(file, Arc::clone(&stats))).transpose()?;
         let name = format!("job {}", spec.name);
         let sessions = BTreeMap::new();
-        let state = State {
+        let state = JobThread {
             spec,
             job,
             sessions,
@@ -74,7 +74,8 @@ impl Runner {
     }
 }
 
-struct State {
+/// The state of a job's thread.
+struct JobThread {
     spec: JobSpec,
     /// The job; `None` before the first worker has brought parameters.
     job: Option<Job>,
@@ -96,7 +97,7 @@ struct State {
     looked: Instant,
 }
 
-impl State {
+impl JobThread {
     fn run(mut self, commands: &Receiver<Command>) -> bool {
         loop {
             let deadline = self.job.as_ref().and_then(Job::deadline);
@@ -209,7 +210,7 @@ impl State {
     }
 }
 
-impl Drop for State {
+impl Drop for JobThread {
     /// Ends all sessions if the thread panics, because workers must not wait for this job.
     fn drop(&mut self) {
         if thread::panicking() {

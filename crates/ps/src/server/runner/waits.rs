@@ -6,10 +6,10 @@ use tributary_api::agent::Moments;
 use tributary_api::ps::server_message::Message;
 use tributary_api::ps::{ServerMessage, Waiting};
 
-use super::State;
+use super::JobThread;
 use crate::policy::Worker;
 
-impl State {
+impl JobThread {
     /// Returns the time of the next check for workers with a long wait; `None` if no worker waits.
     pub(super) fn next_look(&self) -> Option<Instant> {
         let waits = self.sessions.values().any(|session| session.waits);

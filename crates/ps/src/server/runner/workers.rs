@@ -6,7 +6,7 @@ use tonic::Status;
 use tributary_api::agent::Moments;
 use tributary_transport::Standstill;
 
-use super::State;
+use super::JobThread;
 use crate::policy::Worker;
 use crate::server::command::{Newcomer, Replies};
 use crate::server::job::{Gradient, InvalidMessage, Job};
@@ -35,7 +35,7 @@ impl ConnectedWorker {
     }
 }
 
-impl State {
+impl JobThread {
     pub(super) fn join(&mut self, newcomer: Newcomer) {
         let Newcomer { worker, session: number, first, initial, settings, host, replies } = newcomer;
         let host = host.filter(|_| self.reductions.is_some());

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::stats::JobStats;
 use crate::policy::Worker;
-use world::{MOST, State, World, coordinate, spec};
+use world::{MOST, NodeState, World, coordinate, spec};
 
 /// Picks a worker; workers early in the list are picked more often, so that they are faster.
 fn skewed(among: &[Worker], pick: u16) -> Option<Worker> {
@@ -83,12 +83,12 @@ proptest! {
                 226..228 => world.stand_still(),
                 _ => {
                     let worker = (some % workers) as Worker;
-                    if world.node(worker).state == State::Gone { world.come(worker) } else { world.go(worker) }
+                    if world.node(worker).state == NodeState::Gone { world.come(worker) } else { world.go(worker) }
                 }
             }
         }
         world.drain();
-        let gone = world.those(|node| node.state == State::Gone);
+        let gone = world.those(|node| node.state == NodeState::Gone);
         gone.into_iter().for_each(|worker| world.come(worker));
         // Each worker's last gradient is either used, or in the group's list, which other gradients can
         // complete.

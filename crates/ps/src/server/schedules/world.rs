@@ -19,8 +19,9 @@ use crate::server::stats::JobStats;
 /// The most iterations of a worker.
 pub(super) const MOST: usize = 60;
 
+/// The state of a worker.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum State {
+pub(super) enum NodeState {
     Gone,
     Computing {
         group: u64,
@@ -34,7 +35,7 @@ pub(super) enum State {
 /// A worker that behaves as its client does.
 #[derive(Debug)]
 pub(super) struct Node {
-    pub(super) state: State,
+    pub(super) state: NodeState,
     iteration: u64,
     pulled: u64,
     /// The groups in which the worker takes part, with the next round of each.
@@ -84,8 +85,13 @@ impl World {
     /// Creates a world in which the first `able` workers have hosts.
     pub(super) fn new(spec: JobSpec, able: usize) -> Self {
         let workers = usize::from(spec.workers.get());
-        let node =
-            |_| Node { state: State::Gone, iteration: 0, pulled: 0, groups: BTreeMap::new(), asked: false };
+        let node = |_| Node {
+            state: NodeState::Gone,
+            iteration: 0,
+            pulled: 0,
+            groups: BTreeMap::new(),
+            asked: false,
+        };
         let job = Job::new(spec, 0, vec![0.0; workers * MOST]).unwrap();
         let nodes = (0..workers).map(node).collect();
         let (stats, now, fabric) = (JobStats::default(), Instant::now(), BTreeMap::new());
@@ -95,7 +101,7 @@ impl World {
     }
 
     pub(super) fn come(&mut self, worker: Worker) {
-        self.nodes[usize::from(worker)].state = State::Waiting { announced: false };
+        self.nodes[usize::from(worker)].state = NodeState::Waiting { announced: false };
         let host = (usize::from(worker) < self.able).then(|| format!("h{worker}"));
         let outputs = self.job.join(worker, host, self.now, &mut self.stats);
         self.settle(outputs);
@@ -103,7 +109,7 @@ impl World {
 
     pub(super) fn go(&mut self, worker: Worker) {
         let node = &mut self.nodes[usize::from(worker)];
-        (node.state, node.asked) = (State::Gone, false);
+        (node.state, node.asked) = (NodeState::Gone, false);
         node.groups.clear();
         let outputs = self.job.leave(worker, &mut self.stats);
         self.settle(outputs);
@@ -112,7 +118,7 @@ impl World {
     /// Simulates a standstill of the server, which loses all workers.
     pub(super) fn stand_still(&mut self) {
         for node in &mut self.nodes {
-            (node.state, node.asked) = (State::Gone, false);
+            (node.state, node.asked) = (NodeState::Gone, false);
             node.groups.clear();
         }
         let outputs = self.job.gather_again(&mut self.stats);
@@ -122,9 +128,9 @@ impl World {
     /// Hands in a worker's gradient. The worker only announces it if that is allowed and `plain` is false.
     pub(super) fn arrive(&mut self, worker: Worker, plain: bool) {
         let node = &mut self.nodes[usize::from(worker)];
-        let State::Computing { group } = node.state else { panic!("{worker} does not compute") };
+        let NodeState::Computing { group } = node.state else { panic!("{worker} does not compute") };
         let announced = !plain && node.groups.contains_key(&group);
-        node.state = State::Waiting { announced };
+        node.state = NodeState::Waiting { announced };
         self.hand_in(worker, announced);
     }
 
@@ -163,7 +169,7 @@ impl World {
         let mut expelled = Vec::new();
         for output in outputs {
             match output {
-                Output::Send(worker, _) if self.node(worker).state == State::Gone => {}
+                Output::Send(worker, _) if self.node(worker).state == NodeState::Gone => {}
                 Output::Send(worker, message) => self.receive(worker, message),
                 Output::Open { group, hosts } => {
                     let members = hosts.iter().map(|host| host[1..].parse().unwrap()).collect();
@@ -184,8 +190,8 @@ impl World {
         let node = &mut self.nodes[usize::from(worker)];
         match message {
             Message::Step(step) => {
-                assert!(matches!(node.state, State::Waiting { .. }), "{worker} is released twice");
-                node.state = State::Computing { group: step.group };
+                assert!(matches!(node.state, NodeState::Waiting { .. }), "{worker} is released twice");
+                node.state = NodeState::Computing { group: step.group };
                 (node.iteration, node.pulled, node.asked) = (step.iteration, step.updates, false);
             }
             Message::JoinGroup(join) => assert_eq!(node.groups.insert(join.group, 0), None),
@@ -194,7 +200,10 @@ impl World {
                 assert_eq!(contribute.round, *next, "rounds are out of order");
                 *next += 1;
                 let granted = contribute.weight > 0;
-                assert!(!granted || node.state == State::Waiting { announced: true }, "{worker} has nothing");
+                assert!(
+                    !granted || node.state == NodeState::Waiting { announced: true },
+                    "{worker} has nothing"
+                );
                 let own = granted.then(|| coordinate(worker, node.iteration));
                 let reduction = self.fabric.get_mut(&contribute.group).unwrap();
                 let round = reduction.rounds.get_mut(&contribute.round).unwrap();
@@ -203,7 +212,7 @@ impl World {
             Message::PushPlain(plain) => {
                 assert_eq!(
                     (node.state, plain.iteration),
-                    (State::Waiting { announced: true }, node.iteration)
+                    (NodeState::Waiting { announced: true }, node.iteration)
                 );
                 node.asked = true;
             }
@@ -276,7 +285,7 @@ impl World {
 
     pub(super) fn computing(&self) -> Vec<Worker> {
         let more = |node: &Node| node.iteration + 1 < MOST as u64;
-        self.those(|node| matches!(node.state, State::Computing { .. }) && more(node))
+        self.those(|node| matches!(node.state, NodeState::Computing { .. }) && more(node))
     }
 
     pub(super) fn asked(&self) -> Vec<Worker> {

@@ -5,7 +5,7 @@ use crate::compile::fault::{malformed, too_many, unsupported};
 use crate::error::LoadError;
 use crate::json;
 use crate::program::{
-    Format, Group, LooseField, MAX_BITS, NarrowField, Place, VariableField, WideField, lines_for,
+    FieldGroup, Format, LooseField, MAX_BITS, NarrowField, Place, VariableField, WideField, lines_for,
 };
 
 /// Computes the places and the wire format of a header type's fields, relative to the start of the
@@ -163,5 +163,5 @@ fn group(format: &mut Format, fields: Vec<(u16, usize, u32)>, begin: usize, end:
         format.narrows.push(NarrowField { mask, offset, word, shift: behind(first / 8 * 8 + 64) });
         parts.push((word, behind(end)));
     }
-    format.groups.push(Group { offset: begin / 8, bytes: (end - begin) / 8, parts });
+    format.groups.push(FieldGroup { offset: begin / 8, bytes: (end - begin) / 8, parts });
 }

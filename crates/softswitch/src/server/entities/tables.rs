@@ -11,7 +11,7 @@ use tributary_p4runtime::p4info::{Scope, Table};
 
 use crate::control::{DefaultEntry, DirectResources, EntryAction, TableEntry};
 use crate::server::convert;
-use crate::server::operation::{Operation, Resources};
+use crate::server::operation::{Operation, ResourceUpdate};
 use crate::server::query::{Filter, Query, Show};
 use crate::server::status::Refusal;
 
@@ -54,8 +54,8 @@ pub(in crate::server) fn plan(
     }
 }
 
-fn resources(entry: &message::TableEntry, p4info: &P4Info) -> Result<Resources, Refusal> {
-    Ok(Resources {
+fn resources(entry: &message::TableEntry, p4info: &P4Info) -> Result<ResourceUpdate, Refusal> {
+    Ok(ResourceUpdate {
         counter: entry.counter_data.as_ref().map(convert::counter_value),
         meter: entry.meter_config.as_ref().map(convert::meter_config).transpose()?,
         metered: p4info.table_by_id(entry.table_id).is_some_and(convert::has_direct_meter),
@@ -105,7 +105,7 @@ fn check_scope(entry: &message::TableEntry, p4info: &P4Info) -> Result<(), Refus
 fn default_action(
     kind: update::Type,
     entry: message::TableEntry,
-    resources: Resources,
+    resources: ResourceUpdate,
 ) -> Result<Operation, Refusal> {
     if kind != update::Type::Modify {
         return Err(Refusal::invalid("a default action is neither inserted nor deleted: modify it"));

@@ -21,7 +21,7 @@ use barrier::Barrier;
 use contribution::Number;
 use plain::Plain;
 use quantised::Quantised;
-use report::{Report, Timing};
+use report::{AllReduceReport, Timing};
 use work::Work;
 
 use crate::daemons::service::WrongUse;
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &AllReduceArgs) -> Result<()> {
     report.print(args.json)
 }
 
-async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>) -> Result<Report> {
+async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>) -> Result<AllReduceReport> {
     let elements = elements::<T>(args)?;
     let progress = progress_bar(args);
     progress.set_message("waiting for the job's other members");
@@ -70,7 +70,7 @@ async fn measure<T: Number, W: Work>(args: &AllReduceArgs, codec: Option<Codec>)
         progress.inc(1);
     }
     let after = job.stats().await?;
-    let report = Report {
+    let report = AllReduceReport {
         host: job.host().to_owned(),
         rank: job.rank(),
         workers: job.ranks().len(),

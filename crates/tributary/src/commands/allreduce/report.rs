@@ -10,7 +10,7 @@ use tributary_cli::output;
 
 /// The all-reduces of one rank.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct AllReduceReport {
     pub(super) host: String,
     pub(super) rank: u32,
     /// Number of workers in the job at the end.
@@ -71,7 +71,7 @@ impl Timing {
     }
 }
 
-impl Report {
+impl AllReduceReport {
     pub(super) fn print(&self, json: bool) -> Result<()> {
         if json {
             output::print(serde_json::to_string(&self.json())?)?;
@@ -213,8 +213,8 @@ mod tests {
         Timing { began: UNIX_EPOCH + took, took }
     }
 
-    fn report() -> Report {
-        Report {
+    fn report() -> AllReduceReport {
+        AllReduceReport {
             host: "w1".into(),
             rank: 1,
             workers: 2,
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn sums_without_a_worker_that_is_gone_say_so() {
         let lost = BTreeMap::from([(0, "w0 is gone".to_owned())]);
-        let left = Report { workers: 1, lost, ..report() };
+        let left = AllReduceReport { workers: 1, lost, ..report() };
         assert!(left.text().contains("rank 1 of 1 on w1, without rank 0 (w0 is gone): "), "{}", left.text());
         assert_eq!(left.json()["lost"], json!({ "0": "w0 is gone" }));
     }
@@ -258,7 +258,7 @@ mod tests {
     fn what_the_client_takes_besides_its_agent_is_said_where_an_iteration_is_one_call() {
         assert_eq!(report().json()["client_overhead_seconds"], 0.0005);
         assert!(report().text().contains("500 µs without the agent's"), "{}", report().text());
-        let several = Report { tensors: 64, in_flight: 2, overheads: Vec::new(), ..report() };
+        let several = AllReduceReport { tensors: 64, in_flight: 2, overheads: Vec::new(), ..report() };
         assert_eq!(several.json()["client_overhead_seconds"], json!(null));
         let text = several.text();
         assert!(text.contains("as 64 tensors, 2 in flight") && !text.contains("µs"), "{text}");
@@ -269,7 +269,7 @@ mod tests {
         let plain = report().json();
         assert_eq!((&plain["bytes_sent"], &plain["codec"]), (&json!(1_000_000), &json!(null)));
         let quantisation = Some(Quantisation { bytes: 250_000, error: Some(0.25) });
-        let report = Report { codec: Some("casq-4-shared"), quantisation, ..report() };
+        let report = AllReduceReport { codec: Some("casq-4-shared"), quantisation, ..report() };
         let json = report.json();
         assert_eq!((&json["bytes_sent"], &json["error_of_sum"]), (&json!(250_000), &json!(0.25)));
         let text = report.text();

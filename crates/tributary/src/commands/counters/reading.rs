@@ -20,7 +20,7 @@ pub(super) type Counts = BTreeMap<String, Count>;
 
 /// The link at a port of a switch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Link {
+pub(super) struct PortLink {
     /// The node at the other end of the link.
     pub(super) neighbour: String,
     /// The link's rate in each direction, in bit/s.
@@ -36,7 +36,7 @@ pub(super) struct SwitchReading {
     /// Counts of packets, by port and kind.
     pub(super) ports: BTreeMap<u32, Counts>,
     /// Links, by port.
-    pub(super) links: BTreeMap<u32, Link>,
+    pub(super) links: BTreeMap<u32, PortLink>,
     /// The reason why the counters are not current; `None` if they are.
     pub(super) unreachable: Option<String>,
     /// The age of the counters; `None` without counters.
@@ -99,7 +99,7 @@ fn switch(counters: &v1::SwitchCounters, state: v1::Switch) -> SwitchReading {
         reading.jobs.entry(job.clone()).or_default().insert(reason.clone(), count(*packets, *bytes));
     }
     for v1::PortCounter { port, kind, packets, bytes, neighbour, link_rate } in &counters.ports {
-        let link = Link { neighbour: neighbour.clone(), rate: *link_rate };
+        let link = PortLink { neighbour: neighbour.clone(), rate: *link_rate };
         reading.links.insert(*port, link);
         reading.ports.entry(*port).or_default().insert(kind.clone(), count(*packets, *bytes));
     }
@@ -129,7 +129,7 @@ fn reading_json(switch: &SwitchReading) -> Value {
         switch.jobs.iter().map(|(job, counts)| (job.clone(), counts_json(counts))).collect();
     let ports: Map<String, Value> =
         switch.ports.iter().map(|(port, counts)| (port.to_string(), counts_json(counts))).collect();
-    let link = |link: &Link| json!({ "neighbour": link.neighbour, "rate": link.rate });
+    let link = |link: &PortLink| json!({ "neighbour": link.neighbour, "rate": link.rate });
     let links: Map<String, Value> =
         switch.links.iter().map(|(port, at)| (port.to_string(), link(at))).collect();
     json!({

@@ -46,7 +46,7 @@ enum LabCommand {
     /// allreduce` and others need no options. It also finds the variables of torchrun: RANK, LOCAL_RANK, WORLD_SIZE,
     /// MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS. If it fails on one worker, its processes on the others have 5
     /// seconds to end by themselves.
-    Run(RunArgs),
+    Run(LabRunArgs),
     /// Run a command at one node, with this terminal, and exit with its status
     ///
     /// At a worker, the command has the environment that `run` gives to a rank. At every node, its environment has
@@ -60,7 +60,7 @@ enum LabCommand {
     /// Show the log of a daemon, or the logs of all daemons by time, with the node's name in front
     Logs(logs::LogsArgs),
     /// Show the switches' counters, as `tributary counters` does
-    Counters(CountersArgs),
+    Counters(LabCountersArgs),
     /// Kill the daemon at a node at once (SIGKILL): of a switch, a worker (its agent), the
     /// server, the controller
     Kill(operations::StationArgs),
@@ -108,7 +108,7 @@ struct UpArgs {
 }
 
 #[derive(Debug, Args)]
-struct RunArgs {
+struct LabRunArgs {
     /// Topology file, for a fabric that exists only for this command
     topology: Option<PathBuf>,
 
@@ -140,7 +140,7 @@ struct DownArgs {
 }
 
 #[derive(Debug, Args)]
-struct CountersArgs {
+struct LabCountersArgs {
     #[command(flatten)]
     lab: operations::WhichLab,
 
@@ -205,13 +205,13 @@ fn down(args: &DownArgs) -> Result<()> {
     Ok(Lab::clean(name.map_or(DEFAULT_NAME, String::as_str))?)
 }
 
-fn show_counters(args: &CountersArgs) -> Result<()> {
+fn show_counters(args: &LabCountersArgs) -> Result<()> {
     let lab = args.lab.open()?;
     let record = Record::load(&lab)?;
     job::with_controller(&lab, &record, async |mut client| counters::show(&mut client, &args.shown).await)
 }
 
-async fn run_command(args: &RunArgs, page: Option<PagePlace>) -> Result<()> {
+async fn run_command(args: &LabRunArgs, page: Option<PagePlace>) -> Result<()> {
     let mut stop = Stop::new()?;
     let prefix = if args.no_prefix { Prefix::None } else { Prefix::Host };
     if let Some(topology) = &args.topology {

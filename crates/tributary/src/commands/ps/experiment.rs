@@ -19,7 +19,7 @@ use tributary_trainer::{Digits, Model, RemoteLearner, Share, Training};
 use tributary_transport::Remote;
 
 use super::learner::Learner;
-use super::record::{Event, Record};
+use super::record::{Event, ExperimentRecord};
 
 const JOB: &str = "experiment";
 /// Time that workers may take to start. If they need longer, the experiment fails.
@@ -43,7 +43,7 @@ pub(super) struct Experiment {
 
 /// The results of an experiment.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(super) struct ExperimentResult {
     /// Accuracy on held-out images, from 0 to 1.
     pub(super) accuracy: f64,
     /// Mean number of updates between a worker's pull and the use of its gradient.
@@ -53,7 +53,7 @@ pub(super) struct Outcome {
     /// The number of updates of the parameters.
     pub(super) updates: u64,
     /// The times at which each worker computed and waited.
-    pub(super) record: Record,
+    pub(super) record: ExperimentRecord,
 }
 
 /// Runs an experiment. Calls `tick` repeatedly with the elapsed time.
@@ -64,7 +64,7 @@ pub(super) async fn run(
     experiment: &Experiment,
     digits: &Digits,
     mut tick: impl FnMut(Duration),
-) -> Result<Outcome> {
+) -> Result<ExperimentResult> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("cannot listen on loopback")?;
     let remote = Remote::parameter_server(&listener.local_addr()?.to_string(), None)?;
     let server =
@@ -78,10 +78,10 @@ pub(super) async fn run(
     let (events, receiver) = mpsc::unbounded_channel();
     let mut workers = JoinSet::new();
     for (worker, step_time) in (0..).zip(&experiment.step_times) {
-        let node = Node::new(experiment, digits, worker, *step_time)?;
+        let emulated = EmulatedWorker::new(experiment, digits, worker, *step_time)?;
         let mut options = ClientOptions::new(vec![remote.clone()], JOB, worker);
         (options.codec, options.parameters_codec) = (experiment.codec, experiment.parameters_codec);
-        workers.spawn(node.run(options, events.clone()));
+        workers.spawn(emulated.run(options, events.clone()));
     }
     let outcome = watch(experiment, digits, &view, receiver, &mut workers, &mut tick).await;
     workers.shutdown().await;
@@ -105,7 +105,7 @@ async fn watch(
     mut events: mpsc::UnboundedReceiver<Event>,
     workers: &mut JoinSet<Result<()>>,
     tick: &mut impl FnMut(Duration),
-) -> Result<Outcome> {
+) -> Result<ExperimentResult> {
     let first = tokio::select! {
         event = timeout_at(Instant::now() + START_PATIENCE, events.recv()) => event,
         Some(ended) = workers.join_next() => { ended??; bail!("a worker ended before the start") }
@@ -113,7 +113,7 @@ async fn watch(
     let first = first.ok().flatten().context("the workers have not joined within a minute")?;
     let start = first.at;
     let end = start + experiment.length;
-    let mut record = Record::new(experiment.step_times.len(), start);
+    let mut record = ExperimentRecord::new(experiment.step_times.len(), start);
     record.add(&first);
     loop {
         tokio::select! {
@@ -127,7 +127,7 @@ async fn watch(
     let parameters = view.parameters(JOB).await.context("the server has ended")?;
     record.close(end);
     let Some((_, stats)) = view.stats().into_iter().next() else { bail!("the server has no job") };
-    Ok(Outcome {
+    Ok(ExperimentResult {
         accuracy: Model::from_parameters(parameters)?.accuracy(&digits.held_out),
         staleness: stats.staleness(),
         iterations: stats.gradients(),
@@ -137,13 +137,13 @@ async fn watch(
 }
 
 /// A worker with a given speed.
-struct Node {
+struct EmulatedWorker {
     learner: Learner,
     worker: Worker,
     step_time: Duration,
 }
 
-impl Node {
+impl EmulatedWorker {
     fn new(experiment: &Experiment, digits: &Digits, worker: Worker, step_time: Duration) -> Result<Self> {
         let workers = u16::try_from(experiment.step_times.len())?;
         let training = Training::new(workers, 1, experiment.seed)?;

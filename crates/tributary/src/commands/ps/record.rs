@@ -37,7 +37,7 @@ pub(super) enum SpanKind {
 
 /// The record of a whole experiment.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(super) struct ExperimentRecord {
     start: Instant,
     length: Duration,
     workers: Vec<Track>,
@@ -51,7 +51,7 @@ struct Track {
     now: Option<(Instant, Option<bool>)>,
 }
 
-impl Record {
+impl ExperimentRecord {
     pub(super) fn new(workers: usize, start: Instant) -> Self {
         let workers = (0..workers).map(|_| Track::default()).collect();
         Self { start, length: Duration::ZERO, workers }
@@ -124,7 +124,7 @@ mod tests {
     fn time_is_cut_into_spans_and_waiting_is_idle() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let mut record = Record::new(2, start);
+        let mut record = ExperimentRecord::new(2, start);
         let mut event = |worker, ms, released| record.add(&Event { worker, at: at(ms), released });
         event(0, 0, Some((0, false)));
         event(1, 0, Some((1, false)));

@@ -11,7 +11,7 @@ use tributary_cli::output;
 use tributary_codec::Kind;
 use tributary_trainer::Digits;
 
-use super::experiment::{self, Experiment, Outcome};
+use super::experiment::{self, Experiment, ExperimentResult};
 use super::options::{self, Policy};
 use super::timeline;
 use crate::daemons::service::WrongUse;
@@ -73,7 +73,7 @@ pub(super) struct RunArgs {
 
 /// The report as JSON.
 #[derive(Debug, Serialize)]
-struct Report {
+struct RunReport {
     policy: &'static str,
     codec: String,
     accuracy: f64,
@@ -81,11 +81,12 @@ struct Report {
     idle: f64,
     iterations: u64,
     updates: u64,
-    workers: Vec<WorkerReport>,
+    workers: Vec<WorkerRow>,
 }
 
+/// The results of one worker.
 #[derive(Debug, Serialize)]
-struct WorkerReport {
+struct WorkerRow {
     worker: usize,
     step_seconds: f64,
     iterations: usize,
@@ -137,15 +138,15 @@ pub(super) fn run(args: &RunArgs) -> Result<()> {
     }
 }
 
-fn report(args: &RunArgs, experiment: &Experiment, outcome: &Outcome) -> Report {
+fn report(args: &RunArgs, experiment: &Experiment, outcome: &ExperimentResult) -> RunReport {
     let record = &outcome.record;
-    let worker = |(worker, time): (usize, &Duration)| WorkerReport {
+    let worker = |(worker, time): (usize, &Duration)| WorkerRow {
         worker,
         step_seconds: time.as_secs_f64(),
         iterations: record.iterations(worker),
         idle: record.idle(worker),
     };
-    Report {
+    RunReport {
         policy: args.policy.name(),
         codec: args.codec.to_string(),
         accuracy: outcome.accuracy,
@@ -157,7 +158,7 @@ fn report(args: &RunArgs, experiment: &Experiment, outcome: &Outcome) -> Report 
     }
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &RunReport) -> String {
     let mut table = number_table(&["worker", "step", "iterations", "idle"]);
     for worker in &report.workers {
         table.add_row([

@@ -5,8 +5,8 @@ use std::time::Duration;
 use svg::node::element::{Group, Title};
 use svg::{Document, Node};
 
-use super::experiment::Outcome;
-use super::record::{Record, Span, SpanKind};
+use super::experiment::ExperimentResult;
+use super::record::{ExperimentRecord, Span, SpanKind};
 use tributary_picture::{FAINT, INK, OURS, RULE, page, rectangle, text, vertical};
 
 const TITLE: &str = "Computing and waiting times of the workers";
@@ -39,11 +39,11 @@ const WAITS: &str = "#f5c78a";
 const FOR_WHOM: &str = "#b45309";
 
 /// Draws the end of each experiment, one below the other. Each has a heading and a row for each worker.
-pub(super) fn picture(experiments: &[(String, &Outcome)]) -> Document {
+pub(super) fn picture(experiments: &[(String, &ExperimentResult)]) -> Document {
     let mut parts = Vec::new();
     let mut top = TOP;
     for (name, outcome) in experiments {
-        let canvas = Canvas::new(&outcome.record, top);
+        let canvas = TimelineCanvas::new(&outcome.record, top);
         parts.push(canvas.draw(&heading(name, outcome), &outcome.record));
         top = canvas.bottom + AXIS;
     }
@@ -55,7 +55,7 @@ pub(super) fn picture(experiments: &[(String, &Outcome)]) -> Document {
 }
 
 /// Returns a text about the part of the time that is drawn; empty if all of it is drawn.
-fn drawn(experiments: &[(String, &Outcome)]) -> String {
+fn drawn(experiments: &[(String, &ExperimentResult)]) -> String {
     match experiments.iter().map(|(_, outcome)| outcome.record.length()).max() {
         Some(length) if length > LONGEST => {
             let (drawn, all) = (LONGEST.as_secs_f64(), length.as_secs_f64());
@@ -65,7 +65,7 @@ fn drawn(experiments: &[(String, &Outcome)]) -> String {
     }
 }
 
-fn heading(name: &str, outcome: &Outcome) -> String {
+fn heading(name: &str, outcome: &ExperimentResult) -> String {
     format!(
         "{name}: accuracy {:.1} %, staleness {:.2}, idle {:.0} %, {} gradients in {} updates",
         100.0 * outcome.accuracy,
@@ -77,21 +77,21 @@ fn heading(name: &str, outcome: &Outcome) -> String {
 }
 
 /// The part of an experiment's time that is drawn, and its position in the picture.
-struct Canvas {
+struct TimelineCanvas {
     from: Duration,
     to: Duration,
     top: f64,
     bottom: f64,
 }
 
-impl Canvas {
-    fn new(record: &Record, top: f64) -> Self {
+impl TimelineCanvas {
+    fn new(record: &ExperimentRecord, top: f64) -> Self {
         let to = record.length();
         let bottom = top + HEADING + record.workers().len() as f64 * ROW;
         Self { from: to.saturating_sub(LONGEST), to, top, bottom }
     }
 
-    fn draw(&self, heading: &str, record: &Record) -> Group {
+    fn draw(&self, heading: &str, record: &ExperimentRecord) -> Group {
         let heading = text(LEFT, self.top + 18.0, heading, INK).set("font-size", 13).set("font-weight", 600);
         let mut group = Group::new().add(heading).add(self.axis());
         for (worker, spans) in record.workers().enumerate() {
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_wait_says_until_whom_and_a_line_leads_there() {
         let start = Instant::now();
-        let mut record = Record::new(2, start);
+        let mut record = ExperimentRecord::new(2, start);
         let mut event = |worker, ms, released| {
             record.add(&Event { worker, at: start + Duration::from_millis(ms), released });
         };
@@ -217,7 +217,7 @@ mod tests {
         event(0, 41, Some((1, false)));
         event(1, 41, Some((1, false)));
         record.close(start + Duration::from_millis(100));
-        let outcome = Outcome { accuracy: 0.5, staleness: 0.0, iterations: 2, updates: 1, record };
+        let outcome = ExperimentResult { accuracy: 0.5, staleness: 0.0, iterations: 2, updates: 1, record };
         let drawing = picture(&[("bsp".to_owned(), &outcome)]).to_string();
         assert!(drawing.contains("waits for 21 ms, until worker 1"), "{drawing}");
         assert!(drawing.contains("bsp: accuracy 50.0 %, staleness 0.00"), "{drawing}");

@@ -9,11 +9,11 @@ use tributary_ps::client::{Client, ClientOptions, Step};
 /// A worker's access to a job.
 pub(super) enum Way {
     Itself(Client),
-    Agent(Box<Shared>),
+    Agent(Box<SharedMemoryTraining>),
 }
 
 /// A training through the agent, and the memory that it shares with the agent.
-pub(super) struct Shared {
+pub(super) struct SharedMemoryTraining {
     training: Training,
     /// One segment for each part of a gradient.
     gradient: Vec<Segment>,
@@ -56,7 +56,7 @@ impl Way {
         let mut parameters = training.segment(size_of_val(initial)).await?;
         parameters.elements_mut::<f32>()?.copy_from_slice(initial);
         let step = training.begin(&mut parameters).await?;
-        let shared = Shared { training, gradient, parameters };
+        let shared = SharedMemoryTraining { training, gradient, parameters };
         let position = shared.position(step)?;
         Ok((Self::Agent(Box::new(shared)), position))
     }
@@ -76,7 +76,7 @@ impl Way {
     }
 }
 
-impl Shared {
+impl SharedMemoryTraining {
     async fn push(&mut self, gradient: &[f32], parts: &[Range<usize>]) -> Result<Position> {
         for (segment, part) in self.gradient.iter_mut().zip(parts) {
             segment.elements_mut::<f32>()?.copy_from_slice(&gradient[part.clone()]);

@@ -105,7 +105,7 @@ pub(super) struct WorkerArgs {
 
 /// The results of a worker.
 #[derive(Debug, Serialize)]
-struct Report {
+struct WorkerReport {
     worker: u16,
     /// The number of this worker's gradients that the last parameters contain.
     iterations: u64,
@@ -150,7 +150,7 @@ pub(super) fn run(args: &WorkerArgs) -> Result<()> {
     Ok(())
 }
 
-async fn train(args: &WorkerArgs) -> Result<Report> {
+async fn train(args: &WorkerArgs) -> Result<WorkerReport> {
     let digits = Digits::embedded()?;
     let training = Training::new(args.workers.get(), 1, args.seed)?;
     let remote = RemoteLearner::new(&training, Arc::clone(&digits.training), Share::Worker(args.worker))?;
@@ -179,7 +179,7 @@ async fn train(args: &WorkerArgs) -> Result<Report> {
     curve.map_or(Ok(()), |curve| curve.write(&digits))?;
     let mut hash = Sha256::new();
     position.parameters.iter().for_each(|value| hash.update(value.to_le_bytes()));
-    Ok(Report {
+    Ok(WorkerReport {
         worker: args.worker,
         iterations: position.iteration,
         computed,

@@ -73,7 +73,7 @@ impl LimitArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemons::service::{Settings as _, SettingsFile};
+    use crate::daemons::service::{DaemonSettings as _, SettingsFile};
 
     fn merged(text: &str, options: &LimitArgs) -> Result<Limits> {
         let folder = tempfile::tempdir()?;

@@ -21,29 +21,29 @@ use limits::LimitArgs;
 use tributary_cli::options::DEFAULT_SOCKET;
 
 /// The agent's settings: the settings of every member, and the agent's own.
-pub(crate) type Settings = MemberSettings<AgentArgs>;
+pub(crate) type AgentSettings = MemberSettings<AgentArgs>;
 
 /// The agent's own options.
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
     #[command(flatten)]
-    ends: EndArgs,
+    endpoints: EndpointArgs,
 
     #[command(flatten)]
     limits: LimitArgs,
 }
 
-impl service::Settings for AgentArgs {
+impl service::DaemonSettings for AgentArgs {
     fn merge(&self, file: SettingsFile) -> Result<Self> {
-        let (limits, ends) = file.split::<LimitArgs>();
-        Ok(Self { ends: self.ends.merge(ends)?, limits: self.limits.merge(limits)? })
+        let (limits, endpoints) = file.split::<LimitArgs>();
+        Ok(Self { endpoints: self.endpoints.merge(endpoints)?, limits: self.limits.merge(limits)? })
     }
 }
 
 /// The addresses at which others reach the agent.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-struct EndArgs {
+struct EndpointArgs {
     /// The Unix socket that training processes connect to [default: /run/tributary/agent.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -58,18 +58,18 @@ struct EndArgs {
 /// # Errors
 /// Settings are wrong, the interface cannot be opened, another agent uses the socket, or the controller
 /// refuses this host.
-pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
+pub(crate) fn run(args: &DaemonArgs<AgentSettings>) -> Result<()> {
     service::run(args, work)
 }
 
-async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
+async fn work(settings: AgentSettings, mut stop: Stop) -> Result<()> {
     let member = settings.member.member()?;
     let certificates = member.controller.clone();
     let _reloading = Reload::new()?.in_background(move || reload_certificates(&certificates));
     let attends = member.attends(DaemonRole::Agent);
     let Member { host, interface, open_port, controller, .. } = member;
-    let AgentArgs { ends, limits } = settings.own;
-    let socket = ends.socket.unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET));
+    let AgentArgs { endpoints, limits } = settings.own;
+    let socket = endpoints.socket.unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET));
     let (timers, limits) = (Timers::default(), limits.limits()?);
     tracing::info!(?limits, "limits of training processes");
     let config =
@@ -78,7 +78,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     tracing::info!(host, interface, socket = %socket.display(), "agent is up");
     let (observer, servers) = (agent.observer(), agent.servers().clone());
     let collect = move || collect(observer.clone(), servers.clone());
-    let _metrics = metrics::serve(ends.metrics, collect).await?;
+    let _metrics = metrics::serve(endpoints.metrics, collect).await?;
     let attendance = agent.attend(attends);
     if !be_welcomed(&attendance, &mut stop).await? {
         agent.shutdown().await;

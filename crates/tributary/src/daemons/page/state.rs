@@ -19,11 +19,12 @@ const EVENTS: usize = 200;
 pub(super) struct States {
     observer: Observer,
     /// The last counters. The lock lets only one request at a time read the switches; other requests wait.
-    counters: Mutex<Option<Reading>>,
+    counters: Mutex<Option<CounterSnapshot>>,
 }
 
+/// The counters of all switches, and the time at which they were read.
 #[derive(Clone)]
-struct Reading {
+struct CounterSnapshot {
     at: Instant,
     unix_milliseconds: u64,
     switches: Arc<[v1::SwitchCounters]>,
@@ -37,7 +38,7 @@ impl States {
     /// Returns the present state, with details of `job`, or of the newest running job if `job` is `None`.
     /// Returns `None` if the controller has stopped.
     pub(super) async fn json(&self, job: Option<&str>) -> Option<Value> {
-        let reading = self.counters().await?;
+        let snapshot = self.counters().await?;
         let controller = self.observer.controller()?;
         let (jobs, events) = (self.observer.jobs(), self.observer.events(0));
         let chosen = chosen(&jobs, job);
@@ -55,8 +56,8 @@ impl States {
             "hosts": self.observer.hosts().iter().map(host).collect::<Vec<_>>(),
             "links": self.observer.links().iter().map(link).collect::<Vec<_>>(),
             "counters": {
-                "clock_ms": reading.unix_milliseconds,
-                "switches": reading.switches.iter().map(|one| counters(one, of_job)).collect::<Vec<_>>(),
+                "clock_ms": snapshot.unix_milliseconds,
+                "switches": snapshot.switches.iter().map(|one| counters(one, of_job)).collect::<Vec<_>>(),
             },
             "jobs": jobs.iter().map(summary).collect::<Vec<_>>(),
             "job": about.map(|(job, (tree, explained))| details(job, &tree, &explained)),
@@ -64,15 +65,15 @@ impl States {
         }))
     }
 
-    async fn counters(&self) -> Option<Reading> {
+    async fn counters(&self) -> Option<CounterSnapshot> {
         let mut last = self.counters.lock().await;
-        if let Some(reading) = last.as_ref().filter(|reading| reading.at.elapsed() < READ_INTERVAL) {
-            return Some(reading.clone());
+        if let Some(snapshot) = last.as_ref().filter(|snapshot| snapshot.at.elapsed() < READ_INTERVAL) {
+            return Some(snapshot.clone());
         }
         let switches = self.observer.counters().await.into();
         let unix_milliseconds = self.observer.controller()?.clock_unix_milliseconds;
-        let reading = Reading { at: Instant::now(), unix_milliseconds, switches };
-        Some(last.insert(reading).clone())
+        let snapshot = CounterSnapshot { at: Instant::now(), unix_milliseconds, switches };
+        Some(last.insert(snapshot).clone())
     }
 }
 

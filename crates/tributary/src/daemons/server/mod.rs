@@ -22,7 +22,7 @@ use crate::options::remote;
 pub(crate) use counters::tell;
 
 /// The aggregation server's options.
-pub(crate) type Settings = MemberSettings<ServerArgs>;
+pub(crate) type ServerSettings = MemberSettings<ServerArgs>;
 
 /// The aggregation server's own options.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
@@ -64,12 +64,12 @@ pub(crate) struct ServerArgs {
 /// # Errors
 /// Settings are wrong, the interface cannot be opened, the controller refuses this host, or a job
 /// failed or cannot be joined.
-pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
+pub(crate) fn run(args: &DaemonArgs<ServerSettings>) -> Result<()> {
     service::run(args, work)
 }
 
-async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
-    let Settings { member, own: settings } = settings;
+async fn work(settings: ServerSettings, mut stop: Stop) -> Result<()> {
+    let ServerSettings { member, own: settings } = settings;
     let is_member = member.is_given();
     check(&settings, is_member)?;
     let listen = match settings.ps_listen {

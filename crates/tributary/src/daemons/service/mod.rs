@@ -20,7 +20,7 @@ use cpus::CpuArgs;
 use log::LogArgs;
 pub(crate) use reload::{Reload, note};
 pub use settings::WrongUse;
-pub(crate) use settings::{Settings, SettingsFile, in_words};
+pub(crate) use settings::{DaemonSettings, SettingsFile, in_words};
 pub use stop::Stop;
 
 /// The option for the path of the settings file. It is the only option that cannot be in the file.
@@ -49,7 +49,7 @@ pub(crate) struct DaemonArgs<S: Args> {
 /// Invalid settings, and the errors of `work`.
 pub(crate) fn run<S, W>(args: &DaemonArgs<S>, work: W) -> Result<()>
 where
-    S: Settings,
+    S: DaemonSettings,
     W: AsyncFnOnce(S, Stop) -> Result<()>,
 {
     let file = args.config.as_deref().map(SettingsFile::load).transpose()?.unwrap_or_default();

@@ -29,7 +29,7 @@ impl std::error::Error for WrongUse {}
 /// A group of options is one struct with serde's derives. A struct that contains several groups splits
 /// the file's keys: each group gets its own keys, and the last group gets the rest. Before that,
 /// [`SettingsFile::check_keys`] has refused keys that belong to no group.
-pub(crate) trait Settings: Args {
+pub(crate) trait DaemonSettings: Args {
     /// Returns the file's settings, overridden by the given options.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ pub(crate) trait Settings: Args {
     fn merge(&self, file: SettingsFile) -> Result<Self>;
 }
 
-impl<S: Args + Serialize + DeserializeOwned> Settings for S {
+impl<S: Args + Serialize + DeserializeOwned> DaemonSettings for S {
     fn merge(&self, file: SettingsFile) -> Result<Self> {
         let path = file.path.as_deref().unwrap_or(Path::new("")).display().to_string();
         let before = file.table.clone();
@@ -160,7 +160,7 @@ mod tests {
 
     #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
     #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-    struct Settings {
+    struct ExampleSettings {
         device_id: Option<u64>,
         name: Option<String>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -174,22 +174,23 @@ mod tests {
     #[test]
     fn options_win_over_the_file_and_the_file_over_nothing() {
         let text = "device-id = 7\nname = \"root\"\nport = [\"1=a\", \"2=b\"]";
-        let none = Settings::default();
+        let none = ExampleSettings::default();
         let from_file = file(text).overridden_by(&none).unwrap();
         let ports = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let expected =
-            Settings { device_id: Some(7), name: Some("root".into()), port: ports(&["1=a", "2=b"]) };
+            ExampleSettings { device_id: Some(7), name: Some("root".into()), port: ports(&["1=a", "2=b"]) };
         assert_eq!(from_file, expected);
-        let options = Settings { device_id: Some(8), name: None, port: ports(&["3=c"]) };
+        let options = ExampleSettings { device_id: Some(8), name: None, port: ports(&["3=c"]) };
         let merged = file(text).overridden_by(&options).unwrap();
-        assert_eq!(merged, Settings { name: Some("root".into()), ..options });
+        assert_eq!(merged, ExampleSettings { name: Some("root".into()), ..options });
         assert_eq!(SettingsFile::default().overridden_by(&expected).unwrap(), expected);
     }
 
     #[test]
     fn unknown_keys_and_wrong_kinds_are_refused_with_the_file() {
         let wrong = |text: &str| {
-            let error = file(text).overridden_by(&Settings { device_id: Some(1), ..Settings::default() });
+            let error = file(text)
+                .overridden_by(&ExampleSettings { device_id: Some(1), ..ExampleSettings::default() });
             let error = error.unwrap_err();
             assert!(error.is::<WrongUse>());
             error.to_string()
@@ -215,12 +216,12 @@ mod tests {
     #[test]
     fn keys_that_all_daemons_have_are_taken_out() {
         #[derive(Args)]
-        struct Shared {
+        struct SharedArgs {
             #[arg(long)]
             log_format: Option<String>,
         }
-        let (shared, own) = file("log-format = \"json\"\nname = \"root\"").split::<Shared>();
+        let (shared, own) = file("log-format = \"json\"\nname = \"root\"").split::<SharedArgs>();
         assert_eq!(shared.table.len(), 1);
-        assert_eq!(own.overridden_by(&Settings::default()).unwrap().name.as_deref(), Some("root"));
+        assert_eq!(own.overridden_by(&ExampleSettings::default()).unwrap().name.as_deref(), Some("root"));
     }
 }

@@ -33,7 +33,7 @@ const NAME: &str = "switch";
 /// The switch's own options.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Settings {
+pub(crate) struct SwitchSettings {
     /// The switch's name, for logs and metrics [default: switch]
     #[arg(long)]
     name: Option<String>,
@@ -117,11 +117,11 @@ pub(crate) struct Settings {
 ///
 /// # Errors
 /// Settings or a file are wrong, an interface cannot be opened, or a port is in use.
-pub(crate) fn run(args: &DaemonArgs<Settings>) -> Result<()> {
+pub(crate) fn run(args: &DaemonArgs<SwitchSettings>) -> Result<()> {
     service::run(args, work)
 }
 
-async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
+async fn work(settings: SwitchSettings, mut stop: Stop) -> Result<()> {
     let log = settings.packet_log()?;
     let (loaded, read) = settings.files().load(log.as_ref())?;
     settings.check(loaded.is_some())?;
@@ -188,7 +188,7 @@ async fn work(settings: Settings, mut stop: Stop) -> Result<()> {
     Ok(())
 }
 
-impl Settings {
+impl SwitchSettings {
     fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(NAME)
     }

@@ -36,14 +36,14 @@ const AGGREGATES: &str = OURS;
 
 /// Draws the topology with the job's tree on it.
 pub(crate) fn picture(topology: &Topology, plan: &Plan) -> Document {
-    let canvas = Canvas::new(topology, plan);
+    let canvas = PlanCanvas::new(topology, plan);
     let parts =
         [canvas.unused_links(), canvas.tree_links(), canvas.nodes(), canvas.labels(), canvas.footer()];
     let page = page(canvas.width, canvas.height, 12).add(canvas.title());
     parts.into_iter().fold(page, Document::add)
 }
 
-struct Canvas<'a> {
+struct PlanCanvas<'a> {
     topology: &'a Topology,
     plan: &'a Plan,
     layout: Layout,
@@ -57,7 +57,7 @@ struct Canvas<'a> {
     most: u64,
 }
 
-impl<'a> Canvas<'a> {
+impl<'a> PlanCanvas<'a> {
     fn new(topology: &'a Topology, plan: &'a Plan) -> Self {
         let layout = Layout::of(topology, plan);
         let columns = layout.columns as f64 * COLUMN;

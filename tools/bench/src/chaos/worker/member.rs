@@ -8,9 +8,9 @@ use std::hash::{DefaultHasher, Hasher};
 use anyhow::{Result, ensure};
 use tributary_client::Run;
 
-use super::participant::{Fabric, Outcome};
+use super::participant::{Fabric, SumOutcome};
 use super::sums::Contributions;
-use crate::chaos::event::{Event, Moment, Reduced};
+use crate::chaos::event::{MemberEvent, Moment, Reduced};
 
 /// Length of the state: numbers that depend on all completed rounds, like a model's parameters.
 ///
@@ -51,11 +51,11 @@ impl Member {
     ///
     /// # Errors
     /// This process is no longer in the job, or no member is left that could provide the state.
-    pub(super) async fn step(&mut self, rank: u32, fabric: &mut impl Fabric) -> Result<Option<Event>> {
+    pub(super) async fn step(&mut self, rank: u32, fabric: &mut impl Fabric) -> Result<Option<MemberEvent>> {
         self.contributions.fill(&mut self.tensor, rank, self.round);
         let runs = match fabric.sum(&mut self.tensor).await? {
-            Outcome::Sum(runs) => runs,
-            Outcome::Regroup => {
+            SumOutcome::Sum(runs) => runs,
+            SumOutcome::Regroup => {
                 let mut values = self.values();
                 fabric.synchronise(&mut values).await?;
                 self.adopt(&values)?;
@@ -68,8 +68,8 @@ impl Member {
         let digest = self.take_in(&runs);
         let contributors = runs.iter().map(|run| run.contributors).min().unwrap_or_default();
         Ok(Some(match checked {
-            Ok(()) => Event::Reduced(Reduced { round, at, digest, contributors }),
-            Err(wrong) => Event::Wrong { round, problem: wrong.to_string() },
+            Ok(()) => MemberEvent::Reduced(Reduced { round, at, digest, contributors }),
+            Err(wrong) => MemberEvent::Wrong { round, problem: wrong.to_string() },
         }))
     }
 
@@ -132,9 +132,9 @@ mod tests {
     }
 
     impl Fabric for Script {
-        async fn sum(&mut self, values: &mut [f32]) -> Result<Outcome> {
+        async fn sum(&mut self, values: &mut [f32]) -> Result<SumOutcome> {
             match self.answers.pop_front().unwrap() {
-                Answer::Joined => Ok(Outcome::Regroup),
+                Answer::Joined => Ok(SumOutcome::Regroup),
                 Answer::All(round) => {
                     let mut own = vec![0.0; values.len()];
                     let run = Run { elements: values.len() as u64, weight: RANKS, contributors: RANKS };
@@ -143,7 +143,7 @@ mod tests {
                         Contributions::new(RANKS).fill(&mut own, rank, round);
                         values.iter_mut().zip(&own).for_each(|(sum, own)| *sum += own);
                     }
-                    Ok(Outcome::Sum(vec![run]))
+                    Ok(SumOutcome::Sum(vec![run]))
                 }
                 Answer::State(_) => panic!("not asked to synchronise yet"),
             }
@@ -163,7 +163,7 @@ mod tests {
         member: &mut Member,
         rank: u32,
         answers: impl IntoIterator<Item = Answer>,
-    ) -> (Result<Option<Event>>, Script) {
+    ) -> (Result<Option<MemberEvent>>, Script) {
         let mut script = Script { answers: answers.into_iter().collect(), ..Script::default() };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         (runtime.block_on(member.step(rank, &mut script)), script)
@@ -171,7 +171,7 @@ mod tests {
 
     fn reduced(member: &mut Member, rank: u32, round: u32) -> Reduced {
         match step(member, rank, [Answer::All(round)]).0.unwrap() {
-            Some(Event::Reduced(reduced)) => reduced,
+            Some(MemberEvent::Reduced(reduced)) => reduced,
             other => panic!("{other:?}"),
         }
     }
@@ -195,7 +195,7 @@ mod tests {
         let mut member = Member::new(RANKS, ELEMENTS);
         reduced(&mut member, 0, 0);
         let event = step(&mut member, 0, [Answer::All(0)]).0.unwrap();
-        assert!(matches!(event, Some(Event::Wrong { round: 1, .. })), "{event:?}");
+        assert!(matches!(event, Some(MemberEvent::Wrong { round: 1, .. })), "{event:?}");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use member::Member;
 use participant::Participant;
 pub(super) use sums::MAX_RANKS;
 
-use super::event::Event;
+use super::event::MemberEvent;
 use tributary::PartArgs;
 
 /// Time that a process waits before it tries to rejoin a job that it has lost.
@@ -29,7 +29,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Options of a chaos worker.
 #[derive(Debug, Args)]
-pub(crate) struct WorkerArgs {
+pub(crate) struct ChaosWorkerArgs {
     #[command(flatten)]
     part: PartArgs,
 
@@ -46,26 +46,26 @@ pub(crate) struct WorkerArgs {
 ///
 /// # Errors
 /// The process cannot start. After the start, the process reports errors and tries again.
-pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
+pub(crate) fn run(args: &ChaosWorkerArgs) -> Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(reduce(args))
 }
 
-async fn reduce(args: &WorkerArgs) -> Result<()> {
+async fn reduce(args: &ChaosWorkerArgs) -> Result<()> {
     let elements = usize::try_from(args.size.as_u64())? / size_of::<f32>();
     let mut member = Member::new(args.workers, elements);
     loop {
         let Err(error) = take_part(args, &mut member).await;
-        say(&Event::Out { reason: format!("{error:#}") });
+        say(&MemberEvent::Out { reason: format!("{error:#}") });
         sleep(RETRY_INTERVAL).await;
     }
 }
 
 /// Reduces while this process is in the job.
-async fn take_part(args: &WorkerArgs, member: &mut Member) -> Result<Infallible> {
+async fn take_part(args: &ChaosWorkerArgs, member: &mut Member) -> Result<Infallible> {
     let mut participant = Participant::open(&args.part, member.most_elements()).await?;
     let rank = participant.rank();
-    say(&Event::Joined);
+    say(&MemberEvent::Joined);
     loop {
         if let Some(event) = member.step(rank, &mut participant).await? {
             say(&event);
@@ -73,7 +73,7 @@ async fn take_part(args: &WorkerArgs, member: &mut Member) -> Result<Infallible>
     }
 }
 
-fn say(event: &Event) {
+fn say(event: &MemberEvent) {
     let line = serde_json::to_string(event).unwrap_or_default();
     let said = writeln!(io::stdout().lock(), "{line}");
     if said.is_err() {

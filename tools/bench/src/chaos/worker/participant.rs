@@ -12,7 +12,7 @@ pub(super) trait Fabric {
     ///
     /// # Errors
     /// This process is no longer in the job.
-    async fn sum(&mut self, values: &mut [f32]) -> Result<Outcome>;
+    async fn sum(&mut self, values: &mut [f32]) -> Result<SumOutcome>;
 
     /// After workers have joined, replaces the values on all members by the values of one earlier member.
     ///
@@ -23,7 +23,7 @@ pub(super) trait Fabric {
 
 /// The outcome of a sum.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum SumOutcome {
     /// The sum. The runs name its contributors.
     Sum(Vec<Run>),
     /// No sum, because workers have joined. All members must synchronise first.
@@ -55,14 +55,14 @@ impl Participant {
 }
 
 impl Fabric for Participant {
-    async fn sum(&mut self, values: &mut [f32]) -> Result<Outcome> {
+    async fn sum(&mut self, values: &mut [f32]) -> Result<SumOutcome> {
         self.memory.elements_mut::<f32>()?[..values.len()].copy_from_slice(values);
         match self.job.all_reduce(&mut self.memory, operation("round", values.len())).await {
             Ok(runs) => {
                 values.copy_from_slice(&self.memory.elements::<f32>()?[..values.len()]);
-                Ok(Outcome::Sum(runs))
+                Ok(SumOutcome::Sum(runs))
             }
-            Err(ClientError::Regroup(_)) => Ok(Outcome::Regroup),
+            Err(ClientError::Regroup(_)) => Ok(SumOutcome::Regroup),
             Err(error) => Err(error.into()),
         }
     }

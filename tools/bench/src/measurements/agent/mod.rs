@@ -24,7 +24,7 @@ use super::allreduce::{reduce_on_all, tensors_of_a_turn, timing};
 use super::common::{mtu, until_stopped};
 use super::counters::Counters;
 use super::networks::Network;
-use report::{Case, Report, Turn};
+use report::{AgentReport, AgentTurn, WidthResults};
 use tributary::Stop;
 use tributary::lab::{FabricArgs, Record, up_fabric};
 
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<()> {
     Ok(())
 }
 
-async fn measure(args: &AgentArgs) -> Result<Report> {
+async fn measure(args: &AgentArgs) -> Result<AgentReport> {
     let folder = tempfile::tempdir()?;
     let file = topology_file(args, &folder)?;
     let topology = Topology::load(&file)?;
@@ -108,9 +108,9 @@ async fn measure(args: &AgentArgs) -> Result<Report> {
     let cases = networks.iter().map(|(mtu, _, turns)| {
         let width =
             SliceWidth::widest_within((*mtu).into()).context("no slice fits into a packet of this size")?;
-        Case::of(*mtu, width.values(), turns)
+        WidthResults::of(*mtu, width.values(), turns)
     });
-    Ok(Report {
+    Ok(AgentReport {
         topology: topology.name().to_owned(),
         workers: topology.workers().len(),
         bytes: args.size.as_u64(),
@@ -132,12 +132,12 @@ fn topology_file(args: &AgentArgs, folder: &TempDir) -> Result<PathBuf> {
 
 /// The fields of a rank's report besides its times.
 #[derive(Debug, Deserialize)]
-struct Said {
+struct RankCounters {
     retransmissions: u64,
 }
 
 /// Runs one turn on one network.
-async fn turn(Network { lab, record }: &Network, args: &AgentArgs) -> Result<Turn> {
+async fn turn(Network { lab, record }: &Network, args: &AgentArgs) -> Result<AgentTurn> {
     let (bytes, iterations) = (args.size.as_u64(), args.iterations);
     let before = Taken::read(lab, record)?;
     let lines = timeout(PATIENCE, reduce_on_all(lab, record, bytes, iterations, &[])).await;
@@ -145,15 +145,10 @@ async fn turn(Network { lab, record }: &Network, args: &AgentArgs) -> Result<Tur
     let after = Taken::read(lab, record)?;
     let timings = timing::of_all(lines.iter().map(String::as_str), iterations)?;
     let said = lines.iter().map(|line| {
-        serde_json::from_str(line).with_context(|| {
-            format!(
-                "a rank printed an unexpected \
-                                                                                    line: {line:?}"
-            )
-        })
+        serde_json::from_str(line).with_context(|| format!("unexpected output of a rank: {line:?}"))
     });
-    let said = said.collect::<Result<Vec<Said>>>()?;
-    Ok(Turn {
+    let said = said.collect::<Result<Vec<RankCounters>>>()?;
+    Ok(AgentTurn {
         agents: after.agents.len(),
         bytes: bytes as f64 * tensors_of_a_turn(iterations),
         times: after.times().since(before.times()),

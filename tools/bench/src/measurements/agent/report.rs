@@ -25,7 +25,7 @@ const WANTED: [(usize, f64); 2] = [(256, 0.5), (2048, 0.2)];
 
 /// The measured figures of one turn, over all agents.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct AgentTurn {
     pub(super) agents: usize,
     /// Bytes of the tensor that each agent has reduced.
     pub(super) bytes: f64,
@@ -38,7 +38,7 @@ pub(super) struct Turn {
     pub(super) retransmissions: u64,
 }
 
-impl Turn {
+impl AgentTurn {
     /// Returns one agent's share of the total `of_all`, for a GiB.
     fn per_gib(&self, of_all: f64) -> f64 {
         of_all / self.agents as f64 / (self.bytes / GIB)
@@ -57,7 +57,7 @@ impl Turn {
     }
 }
 
-impl fmt::Display for Turn {
+impl fmt::Display for AgentTurn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (user, system, frames) = (self.user(), self.system(), self.frames_per_second());
         write!(f, "{user:.2} s of user and {system:.2} s of system time per GiB, {frames:.0} frames/s")
@@ -73,7 +73,7 @@ struct Stored {
 
 /// The results of one width; all figures are per agent.
 #[derive(Debug, Serialize)]
-pub(super) struct Case {
+pub(super) struct WidthResults {
     mtu: u16,
     /// Values in a slice.
     values: usize,
@@ -91,27 +91,28 @@ pub(super) struct Case {
     /// Slices that all workers retransmitted, in all rounds.
     retransmissions: u64,
     /// The medians relative to the stored figures for 256 values.
-    to_stored: Ratios,
+    to_stored: CpuTimeRatios,
     /// The wanted limit of user and system time together, relative to the stored figures.
     wanted: Option<f64>,
 }
 
+/// CPU times, divided by the stored CPU times.
 #[derive(Debug, Serialize)]
-struct Ratios {
+struct CpuTimeRatios {
     user: f64,
     system: f64,
     together: f64,
 }
 
-impl Case {
+impl WidthResults {
     /// Summarises all turns of one width.
     ///
     /// # Errors
     /// There were no turns, or no agents in them.
-    pub(super) fn of(mtu: u16, values: usize, turns: &[Turn]) -> Result<Self> {
+    pub(super) fn of(mtu: u16, values: usize, turns: &[AgentTurn]) -> Result<Self> {
         ensure!(turns.iter().all(|turn| turn.agents > 0), "the network had no agent of a worker");
-        let summary = |of: &dyn Fn(&Turn) -> f64| Summary::of(&turns.iter().map(of).collect::<Vec<_>>());
-        let (user, system) = (summary(&Turn::user)?, summary(&Turn::system)?);
+        let summary = |of: &dyn Fn(&AgentTurn) -> f64| Summary::of(&turns.iter().map(of).collect::<Vec<_>>());
+        let (user, system) = (summary(&AgentTurn::user)?, summary(&AgentTurn::system)?);
         let together = summary(&|turn| turn.user() + turn.system())?;
         let wanted = WANTED.into_iter().find(|(width, _)| *width == values).map(|(_, part)| part);
         Ok(Self {
@@ -120,12 +121,12 @@ impl Case {
             user_seconds_per_gib: user,
             system_seconds_per_gib: system,
             seconds_per_gib: together,
-            frames_per_second: summary(&Turn::frames_per_second)?,
+            frames_per_second: summary(&AgentTurn::frames_per_second)?,
             frames_per_gib: summary(&|turn| turn.per_gib(turn.carried.frames as f64))?,
             bytes_per_gib: summary(&|turn| turn.per_gib(turn.carried.bytes as f64))?,
             tensor_bytes_per_second: summary(&|turn| turn.bytes / turn.seconds)?,
             retransmissions: turns.iter().map(|turn| turn.retransmissions).sum(),
-            to_stored: Ratios {
+            to_stored: CpuTimeRatios {
                 user: user.median / STORED.user,
                 system: system.median / STORED.system,
                 together: together.median / (STORED.user + STORED.system),
@@ -162,18 +163,18 @@ impl Case {
 
 /// The whole measurement.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct AgentReport {
     pub(super) topology: String,
     pub(super) workers: usize,
     /// Size of the tensor.
     pub(super) bytes: u64,
     /// All-reduces in each turn.
     pub(super) iterations: u32,
-    pub(super) cases: Vec<Case>,
+    pub(super) cases: Vec<WidthResults>,
     pub(super) machine: Machine,
 }
 
-impl Report {
+impl AgentReport {
     pub(super) fn text(&self) -> String {
         let mut table = output::number_table(&[
             "values",
@@ -211,9 +212,9 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn turn(user: u64, system: u64) -> Turn {
+    fn turn(user: u64, system: u64) -> AgentTurn {
         let times = ProcessTimes { user: Duration::from_millis(user), system: Duration::from_millis(system) };
-        Turn {
+        AgentTurn {
             agents: 2,
             bytes: GIB / 2.0,
             times,
@@ -225,7 +226,7 @@ mod tests {
 
     #[test]
     fn figures_are_those_of_one_agent_and_a_whole_gib() {
-        let case = Case::of(1500, 256, &[turn(800, 1200), turn(700, 1300), turn(900, 1100)]).unwrap();
+        let case = WidthResults::of(1500, 256, &[turn(800, 1200), turn(700, 1300), turn(900, 1100)]).unwrap();
         assert_eq!(case.user_seconds_per_gib.median, 0.8);
         assert_eq!(case.system_seconds_per_gib.median, 1.2);
         assert_eq!(case.seconds_per_gib.max, 2.0);
@@ -238,7 +239,7 @@ mod tests {
 
     #[test]
     fn what_is_slower_than_wanted_says_so_and_other_widths_say_nothing() {
-        assert_eq!(Case::of(9000, 2048, &[turn(800, 1200)]).unwrap().row()[5], "0.2, not reached");
-        assert_eq!(Case::of(700, 128, &[turn(800, 1200)]).unwrap().row()[5], "");
+        assert_eq!(WidthResults::of(9000, 2048, &[turn(800, 1200)]).unwrap().row()[5], "0.2, not reached");
+        assert_eq!(WidthResults::of(700, 128, &[turn(800, 1200)]).unwrap().row()[5], "");
     }
 }

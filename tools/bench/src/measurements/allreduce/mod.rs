@@ -16,7 +16,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use tributary_bench::comparison::Report;
+use tributary_bench::comparison::ComparisonReport;
 use tributary_cli::output;
 use tributary_files::Readers;
 
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &AllReduceArgs) -> Result<()> {
     Ok(())
 }
 
-fn write(report: &Report, folder: &Path) -> Result<()> {
+fn write(report: &ComparisonReport, folder: &Path) -> Result<()> {
     let to = |ending: &str| folder.join(FILE).with_extension(ending);
     let save = |ending: &str, contents: &[u8]| {
         tributary_files::write(&to(ending), Readers::Everyone, contents)

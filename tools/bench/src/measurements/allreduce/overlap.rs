@@ -67,7 +67,7 @@ pub(crate) struct OverlapArgs {
 
 /// The results; times are in seconds.
 #[derive(Debug, Serialize)]
-struct Report {
+struct OverlapReport {
     topology: String,
     workers: usize,
     rate_bits_per_second: u64,
@@ -98,7 +98,7 @@ struct Small {
 
 /// Report of a rank.
 #[derive(Debug, Deserialize)]
-struct Said {
+struct RankReport {
     seconds: Median,
     client_overhead_seconds: f64,
 }
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &OverlapArgs) -> Result<()> {
     Ok(())
 }
 
-async fn measure(args: &OverlapArgs) -> Result<Report> {
+async fn measure(args: &OverlapArgs) -> Result<OverlapReport> {
     let shape = Shape::load(args.topology.as_deref(), None)?;
     let mut stop = Stop::new()?;
     let name = format!("bench-{}-0", std::process::id());
@@ -143,7 +143,7 @@ async fn measure(args: &OverlapArgs) -> Result<Report> {
             times.push(seconds);
         }
     }
-    Ok(Report {
+    Ok(OverlapReport {
         topology: shape.topology().name().to_owned(),
         workers: shape.topology().workers().len(),
         rate_bits_per_second: args.rate,
@@ -172,15 +172,10 @@ async fn small(Network { lab, record }: &Network) -> Result<Small> {
     let lines =
         lines.with_context(|| format!("the small all-reduces have not ended after {PATIENCE:?}"))??;
     let said = lines.iter().map(|line| {
-        serde_json::from_str(line).with_context(|| {
-            format!(
-                "a rank printed an unexpected \
-                                                                                    line: {line:?}"
-            )
-        })
+        serde_json::from_str(line).with_context(|| format!("unexpected output of a rank: {line:?}"))
     });
-    let said = said.collect::<Result<Vec<Said>>>()?;
-    let summary = |of: fn(&Said) -> f64| Summary::of(&said.iter().map(of).collect::<Vec<_>>());
+    let said = said.collect::<Result<Vec<RankReport>>>()?;
+    let summary = |of: fn(&RankReport) -> f64| Summary::of(&said.iter().map(of).collect::<Vec<_>>());
     Ok(Small {
         bytes: SMALL_BYTES,
         iterations: SMALL_ITERATIONS,
@@ -189,8 +184,8 @@ async fn small(Network { lab, record }: &Network) -> Result<Small> {
     })
 }
 
-fn text(report: &Report) -> String {
-    let Report { whole, parts, ratio, small, .. } = report;
+fn text(report: &OverlapReport) -> String {
+    let OverlapReport { whole, parts, ratio, small, .. } = report;
     let span = |times: &Summary| {
         format!("{:.0} ms ({:.0} to {:.0})", times.median * 1e3, times.min * 1e3, times.max * 1e3)
     };

@@ -3,7 +3,7 @@
 use bytesize::ByteSize;
 use svg::node::element::{Group, Line};
 use svg::{Document, Node};
-use tributary_bench::comparison::{Contender, Report, Row};
+use tributary_bench::comparison::{ComparisonReport, Contender, Row};
 
 use tributary_picture::{FAINT, INK, OTHERS, OURS, OURS_LIGHT, RULE, page, rectangle, text, vertical};
 
@@ -23,7 +23,7 @@ const WHISKER: f64 = 5.0;
 const TEXT_BASE: f64 = 13.5;
 
 /// Draws the report.
-pub(super) fn picture(report: &Report) -> Document {
+pub(super) fn picture(report: &ComparisonReport) -> Document {
     let mut rates: Vec<u64> = report.rows.iter().map(|row| row.case.rate).collect();
     rates.dedup();
     let longest = report.rows.iter().map(|row| row.seconds.max / report.bare_seconds(row.case.rate));
@@ -40,7 +40,7 @@ pub(super) fn picture(report: &Report) -> Document {
     panels.into_iter().fold(page(WIDTH, height, 13).add(title(report)), Document::add)
 }
 
-fn title(report: &Report) -> Group {
+fn title(report: &ComparisonReport) -> Group {
     let setting = &report.setting;
     let (size, workers) = (ByteSize(setting.bytes), setting.workers);
     let what = format!(
@@ -58,7 +58,7 @@ fn title(report: &Report) -> Group {
 
 /// The part of the picture for one rate.
 struct Panel<'a> {
-    report: &'a Report,
+    report: &'a ComparisonReport,
     rate: u64,
     top: f64,
     height: f64,
@@ -120,7 +120,7 @@ impl Panel<'_> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use tributary_bench::comparison::{Case, Machine, Setting, Turn};
+    use tributary_bench::comparison::{Case, ComparisonSetting, Machine, Turn};
 
     use super::*;
 
@@ -128,7 +128,7 @@ mod tests {
     fn the_picture_has_every_case_and_names_what_limits() {
         let machine =
             Machine { processor: "any".into(), cores: 2, kernel: "6.1".into(), build: "any".into() };
-        let setting = Setting {
+        let setting = ComparisonSetting {
             began: 0,
             topology: "three-tier-8".into(),
             workers: 8,
@@ -149,7 +149,7 @@ mod tests {
             turn(Contender::Ours, 0.01, 0.4, 0.1),
             turn(Contender::OpenMpi, 0.0, 1.0, 0.99),
         ];
-        let picture = picture(&Report::of(setting, &turns).unwrap()).to_string();
+        let picture = picture(&ComparisonReport::of(setting, &turns).unwrap()).to_string();
         for word in ["Tributary, 1 % loss", "Open MPI", "limit: link", "limit: waiting", "limit: CPU"] {
             assert!(picture.contains(word), "{word:?} is not in: {picture}");
         }

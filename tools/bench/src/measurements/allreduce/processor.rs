@@ -17,7 +17,7 @@ const IDLE: [usize; 2] = [3, 4];
 
 /// The kernel's counters at one time.
 #[derive(Debug, Clone, Copy)]
-struct Sample {
+struct ProcessorSample {
     /// Unix time of the reading, in seconds.
     at: f64,
     busy: u64,
@@ -27,14 +27,14 @@ struct Sample {
 /// Reads the processors' counters continuously until it is dropped.
 #[derive(Debug)]
 pub(super) struct Processor {
-    samples: Arc<Mutex<Vec<Sample>>>,
+    samples: Arc<Mutex<Vec<ProcessorSample>>>,
     thread: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Processor {
     /// Starts to read the counters.
     pub(super) fn watch() -> Self {
-        let samples = Arc::<Mutex<Vec<Sample>>>::default();
+        let samples = Arc::<Mutex<Vec<ProcessorSample>>>::default();
         let (stop, stopped) = mpsc::channel();
         let into = samples.clone();
         let thread = thread::spawn(move || {
@@ -69,12 +69,12 @@ impl Drop for Processor {
     }
 }
 
-fn sample() -> Option<Sample> {
+fn sample() -> Option<ProcessorSample> {
     let text = fs::read_to_string(STAT).ok()?;
     let at = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
     let fields = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace().take(FIELDS);
     let ticks: Vec<u64> = fields.map(str::parse).collect::<Result<_, _>>().ok()?;
     let total: u64 = ticks.iter().sum();
     let idle: u64 = IDLE.iter().filter_map(|field| ticks.get(*field)).sum();
-    Some(Sample { at, busy: total - idle, total })
+    Some(ProcessorSample { at, busy: total - idle, total })
 }

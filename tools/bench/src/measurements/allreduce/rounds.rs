@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::time::timeout;
-use tributary_bench::comparison::{Case, Contender, Machine, Report, Setting, Turn};
+use tributary_bench::comparison::{Case, ComparisonReport, ComparisonSetting, Contender, Machine, Turn};
 use tributary_cli::output;
 use tributary_lab::Lab;
 use tributary_topology::format_rate;
@@ -33,7 +33,7 @@ const PATIENCE_FACTOR: f64 = 30.0;
 const PATIENCE_TO_START: Duration = Duration::from_secs(120);
 
 /// Measures all cases that `args` requests.
-pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
+pub(super) async fn measure(args: &AllReduceArgs) -> Result<ComparisonReport> {
     let began = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let shape = Shape::load(args.topology.as_deref(), args.mtu)?;
     let baselines = Baselines::find(&args.contenders, &args.python);
@@ -65,7 +65,7 @@ pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
         }
     }
     progress.finish_and_clear();
-    let setting = Setting {
+    let setting = ComparisonSetting {
         began,
         topology: shape.topology().name().to_owned(),
         workers: shape.topology().workers().len(),
@@ -77,7 +77,7 @@ pub(super) async fn measure(args: &AllReduceArgs) -> Result<Report> {
         versions: baselines.versions,
         skipped: baselines.skipped,
     };
-    Ok(Report::of(setting, &turns)?)
+    Ok(ComparisonReport::of(setting, &turns)?)
 }
 
 /// Groups the cases whose networks are up at the same time.

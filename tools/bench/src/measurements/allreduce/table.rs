@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use bytesize::ByteSize;
 use comfy_table::{CellAlignment, Table};
-use tributary_bench::comparison::{Contender, Gate, Report, Row};
+use tributary_bench::comparison::{ComparisonReport, Contender, Gate, Row};
 use tributary_topology::format_rate;
 
 use tributary_cli::output::number_table;
 
 /// Formats the whole report as text.
-pub(super) fn text(report: &Report) -> String {
+pub(super) fn text(report: &ComparisonReport) -> String {
     let setting = &report.setting;
     let mut text = format!(
         "all-reduce of {} of f32 over {} workers, topology {}, MTU {}; {} turns of {}; every sum is right\n{}\n",
@@ -46,7 +46,7 @@ pub(super) fn text(report: &Report) -> String {
     text.trim_end().to_owned()
 }
 
-fn rows(report: &Report) -> Table {
+fn rows(report: &ComparisonReport) -> Table {
     let header = [
         "links",
         "contender",
@@ -86,7 +86,7 @@ fn rows(report: &Report) -> Table {
 /// Returns the median and the range of a row's time relative to ours without losses.
 ///
 /// For ours with losses, this is the time relative to ours without losses, too.
-fn ratio(report: &Report, row: &Row) -> (String, String) {
+fn ratio(report: &ComparisonReport, row: &Row) -> (String, String) {
     let ours = row.case.contender == Contender::Ours;
     let found = report.ratios.iter().find(|ratios| {
         let other = if ours { ratios.ours } else { ratios.other };

@@ -13,7 +13,7 @@ pub(in crate::measurements) fn tensors_of_a_turn(iterations: u32) -> f64 {
 
 /// A line that a rank prints; one rank may print it for all ranks.
 #[derive(Debug, Deserialize)]
-struct Said {
+struct RankLine {
     /// True if every sum was compared with the expected sum.
     checked: bool,
     /// The start of each iteration, as Unix time, and its duration, both in seconds.
@@ -41,16 +41,9 @@ pub(in crate::measurements) fn of_all<'a>(
 ) -> Result<Vec<Timing>> {
     let mut all = vec![None::<Timing>; iterations as usize];
     for line in lines {
-        let said: Said = serde_json::from_str(line).with_context(|| {
-            format!(
-                "a rank printed an unexpected line: \
-                                                                             {line:?}"
-            )
-        })?;
-        ensure!(
-            said.checked && said.timeline.len() == all.len(),
-            "a rank printed an unexpected line: {line:?}"
-        );
+        let said: RankLine =
+            serde_json::from_str(line).with_context(|| format!("unexpected output of a rank: {line:?}"))?;
+        ensure!(said.checked && said.timeline.len() == all.len(), "unexpected output of a rank: {line:?}");
         for (together, (began, took)) in all.iter_mut().zip(said.timeline) {
             let own = Timing { began, ended: began + took, slowest: took };
             *together = Some(together.map_or(own, |others| others.with(own)));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Something that happened to a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "event")]
-pub(super) enum Event {
+pub(super) enum WorkerEvent {
     /// A step is done.
     Step {
         /// The number of steps before this one.
@@ -49,15 +49,15 @@ mod tests {
     #[test]
     fn an_event_is_one_line_and_comes_back() {
         for event in [
-            Event::Step { step: 3, seconds: 0.25, members: 7, samples: 112 },
-            Event::Regrouped { members: vec![0, 2], shards: vec![0, 1, 2] },
-            Event::Detached { data_adopted: true },
-            Event::Out,
-            Event::Done { accuracy: 0.95, digest: u64::MAX },
+            WorkerEvent::Step { step: 3, seconds: 0.25, members: 7, samples: 112 },
+            WorkerEvent::Regrouped { members: vec![0, 2], shards: vec![0, 1, 2] },
+            WorkerEvent::Detached { data_adopted: true },
+            WorkerEvent::Out,
+            WorkerEvent::Done { accuracy: 0.95, digest: u64::MAX },
         ] {
             let line = serde_json::to_string(&event).unwrap();
             assert!(!line.contains('\n'), "{line}");
-            assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event);
+            assert_eq!(serde_json::from_str::<WorkerEvent>(&line).unwrap(), event);
         }
     }
 }

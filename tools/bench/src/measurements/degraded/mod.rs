@@ -21,10 +21,10 @@ use tributary_lab::Slowdown;
 use tributary_topology::Topology;
 
 use phase::{Goal, Phase, Spec, Stage};
-use report::{Device, Report};
+use report::{DegradedReport, DeviceParameters};
 use tributary::lab::{FabricArgs, up_fabric};
 use tributary::{Stop, WrongUse};
-pub(crate) use worker::{WorkerArgs, run as run_worker};
+pub(crate) use worker::{DegradedWorkerArgs, run as run_worker};
 
 /// Number of workers for which the phases are written.
 const WORKERS: usize = 8;
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &DegradedArgs) -> Result<()> {
     }
 }
 
-async fn measure(args: &DegradedArgs) -> Result<Report> {
+async fn measure(args: &DegradedArgs) -> Result<DegradedReport> {
     let factor = Slowdown::new(args.factor).map_err(|error| WrongUse(format!("--factor: {error}")))?;
     let topology = Topology::load(&args.topology)?;
     if topology.workers().len() != WORKERS {
@@ -134,8 +134,8 @@ async fn measure(args: &DegradedArgs) -> Result<Report> {
     };
     bar.finish_and_clear();
     lab.down()?;
-    let device = Device::emulated(args.step_ms, args.sample_ms);
-    Ok(Report::new(topology.name(), args.steps, args.factor, device, phases?, began.elapsed()))
+    let device = DeviceParameters::emulated(args.step_ms, args.sample_ms);
+    Ok(DegradedReport::new(topology.name(), args.steps, args.factor, device, phases?, began.elapsed()))
 }
 
 async fn phases(stage: &mut Stage<'_>, bar: &ProgressBar) -> Result<Vec<Phase>> {

@@ -10,7 +10,7 @@ use tributary_api::v1;
 use tributary_bench::statistics::Summary;
 use tributary_lab::{Lab, Slowdown};
 
-use super::event::Event;
+use super::event::WorkerEvent;
 use super::processes::Processes;
 use tributary::lab::{Record, explain, restart_job, slow_station};
 
@@ -230,16 +230,18 @@ impl PhaseProgress {
         Ok(())
     }
 
-    fn note(&mut self, rank: usize, event: Event) {
+    fn note(&mut self, rank: usize, event: WorkerEvent) {
         match event {
-            Event::Step { seconds, samples, .. } if rank == 0 => self.steps.push(Step { seconds, samples }),
-            Event::Regrouped { members, .. } if rank == 0 => {
+            WorkerEvent::Step { seconds, samples, .. } if rank == 0 => {
+                self.steps.push(Step { seconds, samples })
+            }
+            WorkerEvent::Regrouped { members, .. } if rank == 0 => {
                 self.since = self.steps.len();
                 self.members = members.into_iter().map(usize::from).collect();
             }
-            Event::Out => self.outages += 1,
-            Event::Done { accuracy, digest } => drop(self.done.insert(rank, (accuracy, digest))),
-            Event::Step { .. } | Event::Regrouped { .. } | Event::Detached { .. } => {}
+            WorkerEvent::Out => self.outages += 1,
+            WorkerEvent::Done { accuracy, digest } => drop(self.done.insert(rank, (accuracy, digest))),
+            WorkerEvent::Step { .. } | WorkerEvent::Regrouped { .. } | WorkerEvent::Detached { .. } => {}
         }
     }
 

@@ -9,18 +9,19 @@ use tokio::process::{Child, ChildStdout};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tributary_lab::Lab;
 
-use super::event::Event;
+use super::event::WorkerEvent;
 use tributary::lab::{Record, log_file, worker_command};
 
 /// The training processes and their events. The processes are killed when this value is dropped.
 pub(super) struct Processes {
     children: Vec<Child>,
-    receiver: UnboundedReceiver<(usize, Said)>,
+    receiver: UnboundedReceiver<(usize, ProcessEvent)>,
     logs: String,
 }
 
-enum Said {
-    Event(Event),
+/// An event of a process, or the end of its output.
+enum ProcessEvent {
+    Event(WorkerEvent),
     Ended,
 }
 
@@ -55,10 +56,10 @@ impl Processes {
     ///
     /// # Errors
     /// A process has ended, although none should.
-    pub(super) async fn next(&mut self) -> Result<(usize, Event)> {
+    pub(super) async fn next(&mut self) -> Result<(usize, WorkerEvent)> {
         match self.receiver.recv().await {
-            Some((rank, Said::Event(event))) => Ok((rank, event)),
-            Some((rank, Said::Ended)) => {
+            Some((rank, ProcessEvent::Event(event))) => Ok((rank, event)),
+            Some((rank, ProcessEvent::Ended)) => {
                 bail!("the process of rank {rank} has ended unexpectedly: see {}", self.logs)
             }
             None => bail!("all training processes have ended unexpectedly: see {}", self.logs),
@@ -77,14 +78,14 @@ impl Processes {
     }
 }
 
-async fn forward(rank: usize, stdout: ChildStdout, sender: UnboundedSender<(usize, Said)>) {
+async fn forward(rank: usize, stdout: ChildStdout, sender: UnboundedSender<(usize, ProcessEvent)>) {
     let mut lines = BufReader::new(stdout).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         // The last line of a killed process can be incomplete.
         if let Ok(event) = serde_json::from_str(&line) {
             // If the receiver is gone, the phase is over.
-            let _ = sender.send((rank, Said::Event(event)));
+            let _ = sender.send((rank, ProcessEvent::Event(event)));
         }
     }
-    let _ = sender.send((rank, Said::Ended));
+    let _ = sender.send((rank, ProcessEvent::Ended));
 }

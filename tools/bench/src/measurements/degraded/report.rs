@@ -19,14 +19,14 @@ const VISIBLE: f64 = 0.02;
 
 /// The parameters of the emulated accelerators.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Device {
+pub(super) struct DeviceParameters {
     emulated: bool,
     how: &'static str,
     alpha_s: f64,
     beta_s: f64,
 }
 
-impl Device {
+impl DeviceParameters {
     pub(super) fn emulated(step_ms: u64, sample_ms: u64) -> Self {
         let how = "each process computes a real gradient, and also waits alpha + beta * samples of the time in which \
                    it runs";
@@ -36,11 +36,11 @@ impl Device {
 
 /// The whole measurement.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Report {
+pub(super) struct DegradedReport {
     topology: String,
     training_steps: u32,
     factor: f64,
-    device: Device,
+    device: DeviceParameters,
     phases: Vec<Compared>,
     checks: Vec<Check>,
     passed: bool,
@@ -73,13 +73,13 @@ impl Check {
     }
 }
 
-impl Report {
+impl DegradedReport {
     /// Makes the report. `phases` are in the order of the measurement, with the undisturbed phase first.
     pub(super) fn new(
         topology: &str,
         training_steps: u32,
         factor: f64,
-        device: Device,
+        device: DeviceParameters,
         phases: Vec<Phase>,
         took: Duration,
     ) -> Self {
@@ -144,7 +144,7 @@ impl Report {
             let mark = if check.ok { "ok" } else { "NOT" };
             format!("{mark:>4}  {}: {:.3} (needed: {})", check.what, check.measured, check.limit)
         }));
-        let Device { alpha_s, beta_s, .. } = self.device;
+        let DeviceParameters { alpha_s, beta_s, .. } = self.device;
         lines.push(format!(
             "topology {}, slow workers are {} times slower; {:.0} s in all. Workers' accelerators are emulated: \
              {alpha_s} s + {beta_s} s a sample of the time in which the process runs; the model, its gradients, data \
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    fn report(detach: f64, shrunk_accuracy: f64) -> Report {
+    fn report(detach: f64, shrunk_accuracy: f64) -> DegradedReport {
         let phases = vec![
             phase("undisturbed", 1.0, Some(0.95)),
             phase("one slow", 4.0, None),
@@ -242,7 +242,8 @@ mod tests {
             phase("one slow, shrink", 1.15, Some(shrunk_accuracy)),
             phase("slow for a while", 1.15, None),
         ];
-        Report::new("star", 60, 4.0, Device::emulated(50, 40), phases, Duration::from_secs(9))
+        let device = DeviceParameters::emulated(50, 40);
+        DegradedReport::new("star", 60, 4.0, device, phases, Duration::from_secs(9))
     }
 
     #[test]

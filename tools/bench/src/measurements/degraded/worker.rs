@@ -14,7 +14,7 @@ use tributary_client::{ClientError, Job, JoinOptions, Operation, Regroup, Run, S
 use tributary_trainer::{Digits, ElasticLearner, PARAMETERS, Shards, Training};
 
 use super::device::Device;
-use super::event::Event;
+use super::event::WorkerEvent;
 use tributary::PartArgs;
 
 /// Time that a process waits before it tries to rejoin a job that it has lost.
@@ -22,7 +22,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Options of a worker.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct WorkerArgs {
+pub(crate) struct DegradedWorkerArgs {
     #[command(flatten)]
     part: PartArgs,
 
@@ -51,24 +51,24 @@ pub(crate) struct WorkerArgs {
 ///
 /// # Errors
 /// The data cannot be read, or the receiver of the reports is gone. Other errors are reported, and the worker retries.
-pub(crate) fn run(args: &WorkerArgs) -> Result<()> {
+pub(crate) fn run(args: &DegradedWorkerArgs) -> Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(train(args))
 }
 
-async fn train(args: &WorkerArgs) -> Result<()> {
+async fn train(args: &DegradedWorkerArgs) -> Result<()> {
     let digits = Digits::embedded()?;
     loop {
         // On a busy machine a host can seem to be cut off for a short time. The worker then rejoins.
         let Err(error) = take_part(args, &digits).await;
         output::complain(format_args!("{error:#}"));
-        say(&Event::Out)?;
+        say(&WorkerEvent::Out)?;
         sleep(RETRY_INTERVAL).await;
     }
 }
 
 /// Trains while this process is in the job.
-async fn take_part(args: &WorkerArgs, digits: &Digits) -> Result<Infallible> {
+async fn take_part(args: &DegradedWorkerArgs, digits: &Digits) -> Result<Infallible> {
     let job = args.part.take(JoinOptions::default().elastic()).await?;
     let training = Training::new(args.workers, args.steps, args.seed)?;
     let shards = Shards::by_class(&digits.training.labels().collect::<Vec<_>>(), args.workers)?;
@@ -89,7 +89,7 @@ async fn take_part(args: &WorkerArgs, digits: &Digits) -> Result<Infallible> {
         worker.step().await?;
     }
     let accuracy = worker.learner.model().accuracy(&digits.held_out);
-    say(&Event::Done { accuracy, digest: digest(worker.learner.model().parameters()) })?;
+    say(&WorkerEvent::Done { accuracy, digest: digest(worker.learner.model().parameters()) })?;
     // If this worker left the job now, the other workers would treat it as lost.
     std::future::pending().await
 }
@@ -116,7 +116,7 @@ impl Worker {
             // The next step starts by handling the change.
             Err(ClientError::Regroup(_)) => Ok(()),
             Err(ClientError::Detached(detached)) => {
-                say(&Event::Detached { data_adopted: detached.data_adopted })
+                say(&WorkerEvent::Detached { data_adopted: detached.data_adopted })
             }
             Err(error) => Err(error.into()),
         }
@@ -137,7 +137,7 @@ impl Worker {
         self.learner.apply(self.gradient.elements()?, run.weight.into())?;
         let seconds = self.last.elapsed().as_secs_f64();
         self.last = Instant::now();
-        say(&Event::Step { step, seconds, members: run.contributors, samples: run.weight })
+        say(&WorkerEvent::Step { step, seconds, members: run.contributors, samples: run.weight })
     }
 
     /// Takes over the leader's state and the new membership, if the members or their shards have changed.
@@ -157,7 +157,7 @@ impl Worker {
         let [members, shards] = [ranks, shards].map(|ranks| numbers(&ranks));
         let (members, shards) = (members?, shards?);
         self.learner.regroup(&members, &shards)?;
-        say(&Event::Regrouped { members, shards })
+        say(&WorkerEvent::Regrouped { members, shards })
     }
 }
 
@@ -175,7 +175,7 @@ fn digest(parameters: &[f32]) -> u64 {
 ///
 /// # Errors
 /// The runner has ended.
-fn say(event: &Event) -> Result<()> {
+fn say(event: &WorkerEvent) -> Result<()> {
     writeln!(io::stdout().lock(), "{}", serde_json::to_string(event)?)
         .context("the receiver of the reports is gone")
 }

@@ -11,7 +11,7 @@ const FEWEST: usize = 5;
 
 /// A figure, with the time at which it was read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sample {
+pub(super) struct UsageSample {
     pub(super) hours: f64,
     pub(super) figure: f64,
 }
@@ -32,17 +32,17 @@ impl Growth {
     /// Fits a line; returns `None` if there are too few samples.
     ///
     /// A total rise up to `granule` does not count as growth.
-    pub(super) fn of(samples: &[Sample], granule: f64) -> Option<Self> {
+    pub(super) fn of(samples: &[UsageSample], granule: f64) -> Option<Self> {
         if samples.len() < FEWEST {
             return None;
         }
         let count = samples.len() as f64;
-        let mean = |of: fn(&Sample) -> f64| samples.iter().map(of).sum::<f64>() / count;
+        let mean = |of: fn(&UsageSample) -> f64| samples.iter().map(of).sum::<f64>() / count;
         let (hours, figure) = (mean(|sample| sample.hours), mean(|sample| sample.figure));
         let spread: f64 = samples.iter().map(|sample| (sample.hours - hours).powi(2)).sum();
-        let product = |sample: &Sample| (sample.hours - hours) * (sample.figure - figure);
+        let product = |sample: &UsageSample| (sample.hours - hours) * (sample.figure - figure);
         let per_hour = samples.iter().map(product).sum::<f64>() / spread;
-        let off = |sample: &Sample| sample.figure - figure - per_hour * (sample.hours - hours);
+        let off = |sample: &UsageSample| sample.figure - figure - per_hour * (sample.hours - hours);
         let scatter = samples.iter().map(|sample| off(sample).powi(2)).sum::<f64>() / (count - 2.0);
         let error = (scatter / spread).sqrt();
         let mut sorted: Vec<_> = samples.iter().map(|sample| sample.figure).collect();
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     fn grows(figure: impl Fn(u32) -> f64) -> bool {
-        let sample = |turn| Sample { hours: f64::from(turn) / 100.0, figure: figure(turn) };
+        let sample = |turn| UsageSample { hours: f64::from(turn) / 100.0, figure: figure(turn) };
         Growth::of(&(0..100).map(sample).collect::<Vec<_>>(), 2.0).unwrap().grows
     }
 
@@ -90,6 +90,6 @@ mod tests {
 
     #[test]
     fn a_line_needs_samples() {
-        assert_eq!(Growth::of(&[Sample { hours: 0.0, figure: 1.0 }; 4], 1.0), None);
+        assert_eq!(Growth::of(&[UsageSample { hours: 0.0, figure: 1.0 }; 4], 1.0), None);
     }
 }

@@ -21,10 +21,10 @@ use tributary_controller::JOB_HISTORY;
 use super::allreduce::reduce_on_all;
 use super::common::{rate, until_stopped};
 use super::networks::{Network, Shape, Switches};
-use growth::{Growth, Sample};
+use growth::{Growth, UsageSample};
 use tributary::Stop;
 use tributary::lab;
-use usage::{Kind, Usage};
+use usage::{Resource, Usage};
 
 /// Time limit of one turn, which normally takes seconds.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -78,7 +78,7 @@ fn minutes(text: &str) -> Result<f64, String> {
 
 /// The results.
 #[derive(Debug, Serialize)]
-struct Report {
+struct EnduranceReport {
     topology: String,
     workers: usize,
     rate_bits_per_second: u64,
@@ -96,7 +96,7 @@ struct Report {
 #[derive(Debug, Serialize)]
 struct FigureGrowth {
     name: String,
-    kind: Kind,
+    kind: Resource,
     #[serde(flatten)]
     growth: Growth,
 }
@@ -117,7 +117,7 @@ pub(crate) fn run(args: &EnduranceArgs) -> Result<()> {
     Ok(())
 }
 
-async fn measure(args: &EnduranceArgs) -> Result<Report> {
+async fn measure(args: &EnduranceArgs) -> Result<EnduranceReport> {
     let shape = Shape::load(args.topology.as_deref(), None)?;
     let mut stop = Stop::new()?;
     let name = format!("bench-{}-0", std::process::id());
@@ -138,7 +138,7 @@ async fn measure(args: &EnduranceArgs) -> Result<Report> {
         }
         lab::restart_job(&network.lab, &mut network.record, None)?;
     }
-    Ok(Report {
+    Ok(EnduranceReport {
         topology: shape.topology().name().to_owned(),
         workers: shape.topology().workers().len(),
         rate_bits_per_second: args.rate,
@@ -180,7 +180,7 @@ fn growths(usages: &[(Duration, Vec<Usage>)], since: Duration) -> Result<Vec<Fig
     let mut growths = Vec::new();
     for (index, Usage { name, kind, .. }) in first.iter().enumerate() {
         let sample = |(time, all): &&(Duration, Vec<Usage>)| {
-            Some(Sample { hours: time.as_secs_f64() / 3600.0, figure: all.get(index)?.figure })
+            Some(UsageSample { hours: time.as_secs_f64() / 3600.0, figure: all.get(index)?.figure })
         };
         let samples: Vec<_> = usages.iter().filter_map(sample).collect();
         let growth = Growth::of(&samples, kind.granule());
@@ -190,7 +190,7 @@ fn growths(usages: &[(Duration, Vec<Usage>)], since: Duration) -> Result<Vec<Fig
     Ok(growths)
 }
 
-impl Report {
+impl EnduranceReport {
     fn text(&self) -> Result<String> {
         let mut table = output::table(&["daemon or switch", "", "median", "an hour", "grows"]);
         for FigureGrowth { name, kind, growth } in &self.parts {

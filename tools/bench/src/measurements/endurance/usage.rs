@@ -12,7 +12,7 @@ use tributary_lab::Lab;
 /// A kind of resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Kind {
+pub(super) enum Resource {
     /// Bytes of resident memory.
     Memory,
     /// Open file descriptors.
@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Slots,
 }
 
-impl Kind {
+impl Resource {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -56,7 +56,7 @@ impl Kind {
 pub(super) struct Usage {
     /// The name of the part: a daemon and its station, or a switch.
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: Resource,
     pub(super) figure: f64,
 }
 
@@ -74,7 +74,7 @@ impl Usage {
         let switches = lab::switches(lab, record)?.into_iter();
         all.extend(switches.map(|switch| Self {
             name: switch.name,
-            kind: Kind::Slots,
+            kind: Resource::Slots,
             figure: switch.slots_taken.into(),
         }));
         Ok(all)
@@ -92,8 +92,8 @@ fn of_daemon(name: &str, process: u32) -> Result<[Usage; 3]> {
     let descriptors = fs::read_dir(format!("/proc/{process}/fd"))?.count() as u64;
     let usage = |kind, figure: u64| Usage { name: name.to_owned(), kind, figure: figure as f64 };
     Ok([
-        usage(Kind::Memory, field("VmRSS")? << 10),
-        usage(Kind::Descriptors, descriptors),
-        usage(Kind::Threads, field("Threads")?),
+        usage(Resource::Memory, field("VmRSS")? << 10),
+        usage(Resource::Descriptors, descriptors),
+        usage(Resource::Threads, field("Threads")?),
     ])
 }

@@ -18,7 +18,7 @@ use tributary_sim::flow::study::{Settings, Study};
 use tributary_sim::flow::{Assumptions, Compute};
 
 use super::common::rate;
-use report::{Report, Studied};
+use report::{ScaleReport, Studied};
 use tributary_picture::PictureFile;
 
 /// The default window, and one large enough to fill links of 100 Gbit/s.
@@ -157,7 +157,7 @@ pub(crate) fn run(args: &ScaleArgs) -> Result<()> {
         studied.push(Studied { study, points });
     }
     bar.finish_and_clear();
-    let report = Report { settings, studies: studied };
+    let report = ScaleReport { settings, studies: studied };
     if let Some(folder) = &args.plots {
         for studied in &report.studies {
             let file = folder.join(format!("{}.svg", studied.name()));

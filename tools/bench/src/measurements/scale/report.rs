@@ -11,7 +11,7 @@ use tributary_topology::format_rate;
 
 /// The results of all studies.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct ScaleReport {
     pub(super) settings: Settings,
     pub(super) studies: Vec<Studied>,
 }
@@ -163,7 +163,7 @@ pub(super) fn of_switches(settings: &Settings) -> String {
     format!("links between switches of {}, {compute:.0} ms of computing", format_rate(slow))
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ScaleReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.\nExcept for scaling: {}.", of_hosts(&self.settings), of_switches(&self.settings))?;
         for studied in &self.studies {

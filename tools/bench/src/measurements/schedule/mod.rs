@@ -19,7 +19,7 @@ use tributary_cli::output;
 use super::common::{rate, until_stopped};
 use super::networks::{Network, Shape, Switches};
 use super::ranks::Rank;
-use report::{Model, POINTS, Report, Scheduled, Way};
+use report::{MethodTimes, Model, POINTS, ScheduleReport, Scheduled};
 use tributary::Stop;
 use tributary::lab::{job_schedule, worker_command};
 use tributary::present::schedule::picture as schedule_picture;
@@ -137,7 +137,7 @@ pub(crate) fn run(args: &ScheduleArgs) -> Result<()> {
     Ok(())
 }
 
-async fn measure(args: &ScheduleArgs) -> Result<Report> {
+async fn measure(args: &ScheduleArgs) -> Result<ScheduleReport> {
     let shape = Shape::load(args.topology.as_deref(), None)?;
     let mut stop = Stop::new()?;
     let name = format!("bench-{}-0", std::process::id());
@@ -159,7 +159,7 @@ async fn measure(args: &ScheduleArgs) -> Result<Report> {
     let points = of(POINTS);
     let way = |name: &String| {
         let seconds = of(name);
-        Ok(Way {
+        Ok(MethodTimes {
             name: name.clone(),
             seconds: Summary::of(&seconds)?,
             to_points: Ratio::of_pairs(&seconds, &points)?,
@@ -168,7 +168,7 @@ async fn measure(args: &ScheduleArgs) -> Result<Report> {
     let names = rounds.first().map(|round| round.keys().collect::<Vec<_>>()).unwrap_or_default();
     let ways = names.into_iter().map(way).collect::<Result<Vec<_>>>()?;
     let model = args.model();
-    Ok(Report {
+    Ok(ScheduleReport {
         topology: shape.topology().name().to_owned(),
         workers: shape.topology().workers().len(),
         rate_bits_per_second: args.rate,

@@ -21,16 +21,16 @@ const FASTER_THAN_ONE: f64 = 0.98;
 
 /// The results; times are in seconds.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
+pub(super) struct ScheduleReport {
     pub(super) topology: String,
     pub(super) workers: usize,
     pub(super) rate_bits_per_second: u64,
     #[serde(flatten)]
     pub(super) model: Model,
-    pub(super) ways: Vec<Way>,
+    pub(super) ways: Vec<MethodTimes>,
     #[serde(flatten)]
     pub(super) scheduled: Scheduled,
-    pub(super) limits: Vec<Limit>,
+    pub(super) limits: Vec<Condition>,
     pub(super) machine: Machine,
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Model {
 
 /// One way to send gradients.
 #[derive(Debug, Serialize)]
-pub(super) struct Way {
+pub(super) struct MethodTimes {
     pub(super) name: String,
     /// Time of a backward pass, or of a step: the slowest rank's median of each round.
     pub(super) seconds: Summary,
@@ -56,7 +56,7 @@ pub(super) struct Way {
 
 /// A condition that must hold.
 #[derive(Debug, Serialize)]
-pub(super) struct Limit {
+pub(super) struct Condition {
     pub(super) what: String,
     pub(super) holds: bool,
 }
@@ -79,8 +79,8 @@ pub(super) struct Scheduled {
 /// Returns the conditions.
 ///
 /// An example has one condition: time points send all gradients over the fabric.
-pub(super) fn limits(model: &Model, ways: &[Way], scheduled: Scheduled) -> Vec<Limit> {
-    let limit = |what: String, holds: bool| Limit { what, holds };
+pub(super) fn limits(model: &Model, ways: &[MethodTimes], scheduled: Scheduled) -> Vec<Condition> {
+    let limit = |what: String, holds: bool| Condition { what, holds };
     let mut limits = vec![limit(
         format!("{} other messages between ranks after the profile", scheduled.other_messages),
         scheduled.other_messages == 0,
@@ -117,7 +117,7 @@ pub(super) fn limits(model: &Model, ways: &[Way], scheduled: Scheduled) -> Vec<L
     limits
 }
 
-impl Report {
+impl ScheduleReport {
     /// Formats the whole report for people.
     pub(super) fn text(&self) -> String {
         let mut table = output::table(&[

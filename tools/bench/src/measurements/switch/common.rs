@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tokio::runtime;
 use tributary_bench::switch_lab::{
-    Candidate, Case, Comparison, Report, Run, SwitchLabOptions, SwitchUnderTest,
+    Candidate, Comparison, Run, SettingResults, SwitchLabOptions, SwitchLabReport, SwitchUnderTest,
 };
 use tributary_cli::options::window;
 use tributary_cli::output::{self, number_table};
@@ -26,7 +26,7 @@ const SPINNER_TICK: Duration = Duration::from_millis(100);
 pub(super) struct RunArgs {
     /// Switches to measure [default: everything that is installed on this machine]
     #[arg(long, value_enum, value_delimiter = ',')]
-    switch: Vec<Which>,
+    switch: Vec<SwitchChoice>,
 
     /// Runs of each switch with each setting; the tables hold their medians
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
@@ -45,8 +45,9 @@ pub(super) struct RunArgs {
     json: bool,
 }
 
+/// A switch to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Which {
+enum SwitchChoice {
     /// The embedded switch, with neighbouring frames joined as in labs
     Joined,
     /// The embedded switch, with one frame at a time
@@ -59,14 +60,14 @@ enum Which {
     Bmv2,
 }
 
-impl From<Which> for SwitchUnderTest {
-    fn from(which: Which) -> Self {
+impl From<SwitchChoice> for SwitchUnderTest {
+    fn from(which: SwitchChoice) -> Self {
         match which {
-            Which::Joined => Self::Joined,
-            Which::Softswitch => Self::Softswitch,
-            Which::Bypassing => Self::Bypassing,
-            Which::Loop => Self::Loop,
-            Which::Bmv2 => Self::Bmv2,
+            SwitchChoice::Joined => Self::Joined,
+            SwitchChoice::Softswitch => Self::Softswitch,
+            SwitchChoice::Bypassing => Self::Bypassing,
+            SwitchChoice::Loop => Self::Loop,
+            SwitchChoice::Bmv2 => Self::Bmv2,
         }
     }
 }
@@ -130,7 +131,7 @@ impl<Setting: Serialize> Labels<Setting> {
         &self,
         args: &RunArgs,
         (settings, options): (usize, &SwitchLabOptions),
-        measure: impl FnOnce(&AtomicBool, &mut dyn FnMut(&Setting, &Run)) -> Result<Report<Setting>, E>,
+        measure: impl FnOnce(&AtomicBool, &mut dyn FnMut(&Setting, &Run)) -> Result<SwitchLabReport<Setting>, E>,
     ) -> Result<()> {
         let bar = ProgressBar::new((settings * options.switches.len() * options.runs) as u64);
         bar.set_style(ProgressStyle::with_template("run {pos} of {len} is done {wide_bar} {msg}")?);
@@ -164,7 +165,7 @@ impl<Setting: Serialize> Labels<Setting> {
         bar.inc(1);
     }
 
-    fn text(&self, case: &Case<Setting>) -> impl Display {
+    fn text(&self, case: &SettingResults<Setting>) -> impl Display {
         let rate = format!("{}/s (median)", self.items);
         let mut table = number_table(&[
             "switch",
@@ -182,7 +183,7 @@ impl<Setting: Serialize> Labels<Setting> {
         format!("{}\n{table}{verdicts}", (self.describe)(&case.setting))
     }
 
-    fn missed(&self, case: &Case<Setting>) -> impl Iterator<Item = String> {
+    fn missed(&self, case: &SettingResults<Setting>) -> impl Iterator<Item = String> {
         let missed = case.comparisons.iter().filter(|comparison| !comparison.passed);
         missed.map(|comparison| format!("{}: {}", (self.describe)(&case.setting), verdict(comparison)))
     }

@@ -20,7 +20,7 @@ const SWITCHES: [SwitchUnderTest; 3] =
 pub(crate) struct ForwardingArgs {
     /// Programs to run, from tools/bench/programs
     #[arg(long, value_enum, value_delimiter = ',', default_value = "l2,router,acl")]
-    program: Vec<Which>,
+    program: Vec<ProgramChoice>,
 
     /// Length of a frame, without its check sequence
     #[arg(long, default_value_t = 128)]
@@ -30,8 +30,9 @@ pub(crate) struct ForwardingArgs {
     run: RunArgs,
 }
 
+/// A program to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Which {
+enum ProgramChoice {
     /// An L2 switch with 1,000 addresses
     L2,
     /// An IPv4 router with 1,000 prefixes
@@ -40,12 +41,12 @@ enum Which {
     Acl,
 }
 
-impl From<Which> for Program {
-    fn from(which: Which) -> Self {
+impl From<ProgramChoice> for Program {
+    fn from(which: ProgramChoice) -> Self {
         match which {
-            Which::L2 => Self::L2,
-            Which::Router => Self::Router,
-            Which::Acl => Self::Acl,
+            ProgramChoice::L2 => Self::L2,
+            ProgramChoice::Router => Self::Router,
+            ProgramChoice::Acl => Self::Acl,
         }
     }
 }

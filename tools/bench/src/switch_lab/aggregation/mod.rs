@@ -13,10 +13,10 @@ use tributary_wire::{JobId, MacAddr, SliceWidth};
 
 use super::bed::{self, TestBed, Workload};
 use super::report::Versus;
-use super::switch::Process;
+use super::switch::SwitchProcess;
 use super::tables::Programming;
-use super::{Case, Report, Run, SwitchLabError, SwitchLabOptions, SwitchUnderTest};
-use crate::generator::{CHILDREN, Contributions, Flow, Sending};
+use super::{Run, SettingResults, SwitchLabError, SwitchLabOptions, SwitchLabReport, SwitchUnderTest};
+use crate::generator::{CHILDREN, Flow, Sending, SliceContributions};
 
 /// An arbitrary job number.
 const JOB: u16 = 1;
@@ -37,7 +37,7 @@ const WANTED: [Versus; 4] = [
 
 /// The setting of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setting {
+pub struct AggregationSetting {
     /// The longest packet that the links carry, in bytes.
     pub mtu: u16,
     /// Number of values in a slice.
@@ -56,8 +56,8 @@ pub fn measure(
     options: &SwitchLabOptions,
     mtus: &[u16],
     stop: &AtomicBool,
-    mut done: impl FnMut(&Setting, &Run),
-) -> Result<Report<Setting>, SwitchLabError> {
+    mut done: impl FnMut(&AggregationSetting, &Run),
+) -> Result<SwitchLabReport<AggregationSetting>, SwitchLabError> {
     let mut cases = Vec::new();
     for &mtu in mtus {
         let width = SliceWidth::widest_within(mtu.into())
@@ -66,14 +66,14 @@ pub fn measure(
         let lab = bed::lab(&topology, options)?;
         let bed = TestBed::new(&lab, &topology, options)?;
         for &window in &options.windows {
-            let setting = Setting { mtu, values: width.values(), window };
+            let setting = AggregationSetting { mtu, values: width.values(), window };
             let workload = Aggregation { flow: flow(&bed, width, window)?, child_ports: bed.sender_ports };
             let runs = bed.turns(&workload, stop, |run| done(&setting, run))?;
-            cases.push(Case::new(setting, &options.switches, &WANTED, runs)?);
+            cases.push(SettingResults::new(setting, &options.switches, &WANTED, runs)?);
         }
         lab.down()?;
     }
-    Ok(Report::new(cases))
+    Ok(SwitchLabReport::new(cases))
 }
 
 /// One job, and the switch's ports to its children.
@@ -83,10 +83,10 @@ struct Aggregation {
 }
 
 impl Workload for Aggregation {
-    type Load = Contributions;
+    type Load = SliceContributions;
 
-    fn load(&self) -> Result<Contributions, SwitchLabError> {
-        Ok(Contributions::new(self.flow))
+    fn load(&self) -> Result<SliceContributions, SwitchLabError> {
+        Ok(SliceContributions::new(self.flow))
     }
 
     fn frame_bytes(&self) -> usize {
@@ -102,10 +102,10 @@ impl Workload for Aggregation {
         tables::programming(&self.flow, self.child_ports)
     }
 
-    fn start(&self, bed: &TestBed<'_>, switch: SwitchUnderTest) -> Result<Process, SwitchLabError> {
+    fn start(&self, bed: &TestBed<'_>, switch: SwitchUnderTest) -> Result<SwitchProcess, SwitchLabError> {
         let Self { flow, child_ports } = self;
         match switch {
-            SwitchUnderTest::Loop => Process::with_log(bed.lab, switch, |log| {
+            SwitchUnderTest::Loop => SwitchProcess::with_log(bed.lab, switch, |log| {
                 bare_loop::start(bed.lab, bed.switch, flow, *child_ports, log)
             }),
             switch => bed.start(switch),

@@ -19,9 +19,9 @@ use tributary_p4runtime::{P4Info, p4::v1::Update};
 
 use super::bed::{self, TestBed, Workload};
 use super::report::Versus;
-use super::switch::Process;
+use super::switch::SwitchProcess;
 use super::tables::Programming;
-use super::{Case, Report, Run, SwitchLabError, SwitchLabOptions, SwitchUnderTest};
+use super::{Run, SettingResults, SwitchLabError, SwitchLabOptions, SwitchLabReport, SwitchUnderTest};
 use crate::generator::{PacketFlow, Packets, Sending};
 
 const WANTED: [Versus; 2] = [
@@ -92,7 +92,7 @@ impl fmt::Display for Program {
 
 /// The setting of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Setting {
+pub struct ForwardingSetting {
     /// The program.
     pub program: Program,
     /// The length of a frame, in bytes, without its check sequence.
@@ -113,8 +113,8 @@ pub fn measure(
     programs: &[Program],
     bytes: usize,
     stop: &AtomicBool,
-    mut done: impl FnMut(&Setting, &Run),
-) -> Result<Report<Setting>, SwitchLabError> {
+    mut done: impl FnMut(&ForwardingSetting, &Run),
+) -> Result<SwitchLabReport<ForwardingSetting>, SwitchLabError> {
     if !(PacketFlow::MIN_BYTES..=MAX_FRAME_BYTES).contains(&bytes) {
         return Err(SwitchLabError::FrameLength {
             bytes,
@@ -129,14 +129,14 @@ pub fn measure(
     let mut cases = Vec::new();
     for &program in programs {
         for &window in &options.windows {
-            let setting = Setting { program, bytes, window };
+            let setting = ForwardingSetting { program, bytes, window };
             let workload = Forwarding { setting, traffic: program.traffic(&ports, bytes) };
             let runs = bed.turns(&workload, stop, |run| done(&setting, run))?;
-            cases.push(Case::new(setting, &options.switches, &WANTED, runs)?);
+            cases.push(SettingResults::new(setting, &options.switches, &WANTED, runs)?);
         }
     }
     lab.down()?;
-    Ok(Report::new(cases))
+    Ok(SwitchLabReport::new(cases))
 }
 
 /// The switch's ports.
@@ -154,7 +154,7 @@ struct Traffic {
 }
 
 struct Forwarding {
-    setting: Setting,
+    setting: ForwardingSetting,
     traffic: Traffic,
 }
 
@@ -184,7 +184,7 @@ impl Workload for Forwarding {
         Ok(Programming { json, p4info, updates })
     }
 
-    fn start(&self, bed: &TestBed<'_>, switch: SwitchUnderTest) -> Result<Process, SwitchLabError> {
+    fn start(&self, bed: &TestBed<'_>, switch: SwitchUnderTest) -> Result<SwitchProcess, SwitchLabError> {
         bed.start(switch)
     }
 }

@@ -187,7 +187,7 @@ pub(crate) const FORWARDING: Measurement = Measurement {
 };
 
 /// Returns the verdict on a limit, or an empty text without a limit.
-fn limited(row: &Row) -> String {
+fn limited(row: &ReportRow) -> String {
     if row.number("limit").is_nan() { String::new() } else { verdict(row, "passed") }
 }
 

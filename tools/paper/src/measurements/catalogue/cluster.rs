@@ -111,7 +111,7 @@ const fn methods(csv: &'static str) -> Table {
     }
 }
 
-fn method(row: &Row) -> String {
+fn method(row: &ReportRow) -> String {
     match row.text("method").as_str() {
         "fabric" => format!("fabric {}", row.text("window")),
         "leaf" => "leaves".to_owned(),

@@ -4,7 +4,7 @@ mod all_reduce;
 mod cluster;
 mod training;
 
-use super::rows::Row;
+use super::rows::ReportRow;
 use super::{MeasuredCommand, Measurement, Shown, Table};
 
 pub(crate) use all_reduce::{AGENT, ALLREDUCE, FORWARDING, LOSSES, OVERLAP, SWITCH, TAGS};
@@ -27,7 +27,7 @@ const GATES: Table = Table {
     ]),
 };
 
-fn verdict(row: &Row, kept: &str) -> String {
+fn verdict(row: &ReportRow, kept: &str) -> String {
     if row.is(kept) { "met" } else { "**missed**" }.to_owned()
 }
 
@@ -48,19 +48,19 @@ fn per_cent(share: f64, digits: usize) -> String {
 }
 
 /// Formats a median, with the least and the greatest value.
-fn spread(row: &Row, figure: &str, digits: usize, factor: f64) -> String {
+fn spread(row: &ReportRow, figure: &str, digits: usize, factor: f64) -> String {
     let of = |what: &str| factor * row.number(&format!("{figure}.{what}"));
     format!("{:.digits$} ({:.digits$} to {:.digits$})", of("median"), of("min"), of("max"))
 }
 
 /// Formats a ratio of medians, with the least and the greatest ratio of a round.
-fn ratio(row: &Row, figure: &str) -> String {
+fn ratio(row: &ReportRow, figure: &str) -> String {
     let of = |what: &str| row.number(&format!("{figure}.{what}"));
     format!("{:.2} ({:.2} to {:.2})", of("of_medians"), of("min"), of("max"))
 }
 
 /// Formats each figure of a list with `said`, and joins them with `between`.
-fn list(row: &Row, figures: &str, between: &str, said: fn(f64) -> String) -> String {
+fn list(row: &ReportRow, figures: &str, between: &str, said: fn(f64) -> String) -> String {
     let figures = row.text(figures);
     figures.split(' ').filter_map(|figure| figure.parse().ok()).map(said).collect::<Vec<_>>().join(between)
 }

@@ -7,7 +7,7 @@ use super::settings::{Point, Settings};
 use crate::flow::engine::simulate;
 use crate::flow::error::FlowError;
 use crate::flow::outage::{Down, Outage};
-use crate::flow::outcome::{JobOutcome, Outcome};
+use crate::flow::outcome::{FlowOutcome, JobOutcome};
 use crate::flow::setup::Setup;
 
 /// The tiers, by their names in the topology file and in words.
@@ -27,18 +27,18 @@ pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowEr
         let jobs = settings.jobs(&topology, 1, method, seed);
         Setup { iterations, ..settings.setup(&topology, jobs, seed) }
     };
-    let counts = |calm: &Setup<'_>, outcome: &Outcome| {
+    let counts = |calm: &Setup<'_>, outcome: &FlowOutcome| {
         let Some(victim) = busiest(calm, outcome, prefix) else { return Ok(0.0) };
         let outage = Outage { what: Down::Node(victim), from: FROM, until: FROM + SECONDS };
         let hit = simulate(&Setup { outages: vec![outage], ..calm.clone() })?;
-        let all = |outcome: &Outcome| outcome.jobs.iter().map(JobOutcome::seconds).sum::<f64>();
+        let all = |outcome: &FlowOutcome| outcome.jobs.iter().map(JobOutcome::seconds).sum::<f64>();
         Ok(all(&hit) - all(outcome))
     };
     settings.compare(tier.to_owned(), &settings.methods(), setup, counts)
 }
 
 /// Returns the switch of a tier that carried most bytes.
-fn busiest(setup: &Setup<'_>, outcome: &Outcome, prefix: &str) -> Option<NodeKey> {
+fn busiest(setup: &Setup<'_>, outcome: &FlowOutcome, prefix: &str) -> Option<NodeKey> {
     let of_tier = setup.topology.switches().filter(|(_, node, _)| node.name.starts_with(prefix));
     let through = of_tier.map(|(key, ..)| (outcome.through(setup.topology, key), key));
     through.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, key)| key)

@@ -3,7 +3,7 @@
 use super::settings::{Point, Settings};
 use crate::flow::error::FlowError;
 use crate::flow::job::{Compute, Job};
-use crate::flow::outcome::Outcome;
+use crate::flow::outcome::FlowOutcome;
 use crate::flow::setup::Setup;
 
 pub(super) const WORKERS: [usize; 5] = [16, 64, 256, 1024, 4096];
@@ -31,7 +31,7 @@ pub(super) fn measure(settings: &Settings, place: usize) -> Result<Point, FlowEr
         };
         Setup { iterations: ITERATIONS, ..settings.setup(&topology, vec![job], seed) }
     };
-    let counts = |_: &Setup<'_>, outcome: &Outcome| {
+    let counts = |_: &Setup<'_>, outcome: &FlowOutcome| {
         Ok(outcome.jobs.iter().map(|job| job.mean_synchronisation()).sum())
     };
     settings.compare(workers.to_string(), &settings.methods(), setup, counts)

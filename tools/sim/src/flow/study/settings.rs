@@ -10,7 +10,7 @@ use crate::flow::assumptions::Assumptions;
 use crate::flow::engine::simulate;
 use crate::flow::error::FlowError;
 use crate::flow::job::{Compute, Job, Method};
-use crate::flow::outcome::{JobOutcome, Outcome};
+use crate::flow::outcome::{FlowOutcome, JobOutcome};
 use crate::flow::setup::Setup;
 use crate::parallel::on_all_cores;
 
@@ -114,7 +114,7 @@ impl Settings {
         place: String,
         methods: &[Method],
         setup: impl Fn(Method, u64) -> Setup<'a> + Sync,
-        counts: impl Fn(&Setup<'a>, &Outcome) -> Result<f64, FlowError> + Sync,
+        counts: impl Fn(&Setup<'a>, &FlowOutcome) -> Result<f64, FlowError> + Sync,
     ) -> Result<Point, FlowError> {
         let seeds = self.seeds.max(1);
         let runs: Vec<_> =
@@ -172,14 +172,14 @@ impl Settings {
 }
 
 impl Measured {
-    fn of(method: Method, found: &[Result<(f64, Outcome), FlowError>]) -> Result<Self, FlowError> {
+    fn of(method: Method, found: &[Result<(f64, FlowOutcome), FlowError>]) -> Result<Self, FlowError> {
         let outcomes: Result<Vec<_>, _> = found.iter().map(Result::as_ref).collect();
         let outcomes = match outcomes {
             Ok(outcomes) => outcomes,
             Err(FlowError::Plan { reason, .. }) => return Ok(Self::refused(method, reason.to_string())),
             Err(other) => return Err(other.clone()),
         };
-        let mean = |of: &dyn Fn(&(f64, Outcome)) -> f64| {
+        let mean = |of: &dyn Fn(&(f64, FlowOutcome)) -> f64| {
             outcomes.iter().map(|one| of(one)).sum::<f64>() / outcomes.len().max(1) as f64
         };
         let of_jobs = |of: fn(&JobOutcome) -> f64| {

@@ -12,7 +12,7 @@ use candidates::{Candidate, candidates};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
-use report::{Report, Row, Setting};
+use report::{CodecReport, CodecRow, Setting};
 use tributary_cli::output;
 use tributary_trainer::{Digits, Training};
 
@@ -62,12 +62,12 @@ pub(crate) fn run(args: &CodecsArgs) -> Result<()> {
         .iter()
         .zip(accuracies?)
         .map(|(candidate, accuracy)| {
-            Ok(Row::new(candidate.name, measure(candidate, &gradients)?, gradients.values(), accuracy))
+            Ok(CodecRow::new(candidate.name, measure(candidate, &gradients)?, gradients.values(), accuracy))
         })
         .collect::<Result<Vec<_>>>();
     progress.finish_and_clear();
     let setting = Setting { workers: args.workers, rounds: args.rounds, seeds: args.seeds };
-    let report = Report::new(setting, rows?)?;
+    let report = CodecReport::new(setting, rows?)?;
     if args.json {
         output::print(serde_json::to_string_pretty(&report)?)?;
     } else {

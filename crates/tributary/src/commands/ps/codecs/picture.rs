@@ -4,7 +4,7 @@ use svg::node::element::{Group, Path};
 use svg::{Document, Node};
 
 use super::candidates::{CLUSTERED, F32};
-use super::report::{Report, Row, Setting};
+use super::report::{CodecReport, CodecRow, Setting};
 use tributary_picture::{
     FAINT, INK, OTHERS, OTHERS_LIGHT, OURS, OURS_LIGHT, PAPER, RULE, page, rectangle, text, vertical,
 };
@@ -30,7 +30,7 @@ struct Column {
     most: f64,
     /// The value at which a reference line is drawn.
     line: Option<f64>,
-    figures: fn(&Row) -> Figures,
+    figures: fn(&CodecRow) -> Figures,
 }
 
 /// One codec's values in a column: one bar, or two bars of half the height, one above the other.
@@ -40,7 +40,7 @@ struct Figures {
 }
 
 /// Draws the report.
-pub(super) fn picture(report: &Report) -> Document {
+pub(super) fn picture(report: &CodecReport) -> Document {
     let columns = columns(&report.codecs);
     let bottom = TOP + report.codecs.len() as f64 * ROW;
     let mut page = page(LEFT + columns.len() as f64 * COLUMN, bottom + FOOTER, 13).add(title(report));
@@ -54,11 +54,11 @@ pub(super) fn picture(report: &Report) -> Document {
 }
 
 /// Returns the rows, each with the top of its bars.
-fn tops(rows: &[Row]) -> impl Iterator<Item = (&Row, f64)> {
+fn tops(rows: &[CodecRow]) -> impl Iterator<Item = (&CodecRow, f64)> {
     rows.iter().enumerate().map(|(at, row)| (row, TOP + at as f64 * ROW))
 }
 
-fn title(report: &Report) -> Group {
+fn title(report: &CodecReport) -> Group {
     let values = report.codecs.first().map_or(0, |row| row.values);
     let what = format!("Codecs, applied to a worker's gradient of {values} values");
     let Setting { workers, rounds, seeds } = report.setting;
@@ -72,8 +72,8 @@ fn title(report: &Report) -> Group {
         .add(text(MARGIN, 60.0, how, FAINT))
 }
 
-fn columns(rows: &[Row]) -> [Column; 5] {
-    let most = |figures: fn(&Row) -> Figures| {
+fn columns(rows: &[CodecRow]) -> [Column; 5] {
+    let most = |figures: fn(&CodecRow) -> Figures| {
         let bars = rows.iter().flat_map(|row| figures(row).bars);
         bars.fold(f64::MIN_POSITIVE, f64::max)
     };
@@ -120,7 +120,7 @@ fn columns(rows: &[Row]) -> [Column; 5] {
     ]
 }
 
-fn bits(row: &Row) -> Figures {
+fn bits(row: &CodecRow) -> Figures {
     let of = |bytes: usize| bytes as f64 * 8.0 / row.values.max(1) as f64;
     match row.fabric_bytes {
         Some(fabric) => {
@@ -131,7 +131,7 @@ fn bits(row: &Row) -> Figures {
     }
 }
 
-fn errors(row: &Row) -> Figures {
+fn errors(row: &CodecRow) -> Figures {
     let said = |error: f64| match error {
         0.0 => "0".to_owned(),
         ..0.001 => format!("{error:.0e}"),
@@ -143,12 +143,12 @@ fn errors(row: &Row) -> Figures {
     Figures { said: format!("{}, {}", said(bars[0]), said(bars[1])), bars }
 }
 
-fn times(row: &Row) -> Figures {
+fn times(row: &CodecRow) -> Figures {
     let bars = [row.encode_gb_per_s, row.decode_gb_per_s].map(|rate| row.milliseconds(rate));
     Figures { said: format!("{:.2}, {:.2} ms", bars[0], bars[1]), bars: bars.to_vec() }
 }
 
-fn pays_below(row: &Row) -> Figures {
+fn pays_below(row: &CodecRow) -> Figures {
     match row.break_even_mbit_per_s {
         Some(rate) => Figures { bars: vec![rate], said: format!("{:.2} Gbit/s", rate / 1e3) },
         None => Figures { bars: Vec::new(), said: "–".to_owned() },
@@ -156,7 +156,7 @@ fn pays_below(row: &Row) -> Figures {
 }
 
 impl Column {
-    fn draw(&self, rows: &[Row], left: f64, bottom: f64) -> Group {
+    fn draw(&self, rows: &[CodecRow], left: f64, bottom: f64) -> Group {
         let mut group = Group::new()
             .add(text(left, TOP - 38.0, self.title, INK).set("font-weight", 600))
             .add(text(left, TOP - 20.0, self.explained, FAINT).set("font-size", 10))
@@ -171,7 +171,7 @@ impl Column {
         group
     }
 
-    fn cell(&self, row: &Row, left: f64, top: f64) -> Group {
+    fn cell(&self, row: &CodecRow, left: f64, top: f64) -> Group {
         let ours = row.codec.starts_with(CLUSTERED);
         let colors = if ours { [OURS, OURS_LIGHT] } else { [OTHERS, OTHERS_LIGHT] };
         let Figures { bars, said } = (self.figures)(row);

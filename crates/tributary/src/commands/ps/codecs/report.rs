@@ -22,7 +22,7 @@ const GIGA: f64 = 1e9;
 
 /// The results of one codec.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Row {
+pub(super) struct CodecRow {
     pub(super) codec: &'static str,
     /// Number of values in a gradient.
     pub(super) values: usize,
@@ -46,7 +46,7 @@ pub(super) struct Row {
     pub(super) fabric_bytes: Option<usize>,
 }
 
-impl Row {
+impl CodecRow {
     pub(super) fn new(codec: &'static str, measured: Measured, values: usize, accuracy: f64) -> Self {
         let plain = values * size_of::<f32>();
         let rate = |time: std::time::Duration| plain as f64 / time.as_secs_f64() / GIGA;
@@ -86,16 +86,16 @@ pub(super) struct Setting {
 
 /// The comparison's JSON object.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Report {
+pub(super) struct CodecReport {
     #[serde(flatten)]
     pub(super) setting: Setting,
-    pub(super) codecs: Vec<Row>,
+    pub(super) codecs: Vec<CodecRow>,
     pub(super) gates: Vec<Gate>,
 }
 
-impl Report {
+impl CodecReport {
     /// Checks the rows against the gates.
-    pub(super) fn new(setting: Setting, codecs: Vec<Row>) -> Result<Self> {
+    pub(super) fn new(setting: Setting, codecs: Vec<CodecRow>) -> Result<Self> {
         let row = |name| codecs.iter().find(|row| row.codec == name).with_context(|| format!("no {name}"));
         let (plain, uniform, casq) = (row(F32)?, row(UNIFORM)?, row(CASQ)?);
         let lost = 100.0 * (plain.accuracy - casq.accuracy);

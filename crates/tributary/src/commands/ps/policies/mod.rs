@@ -13,11 +13,11 @@ use tributary_cli::output;
 use tributary_codec::Kind;
 use tributary_trainer::Digits;
 
-use super::experiment::{self, Experiment, Outcome};
+use super::experiment::{self, Experiment, ExperimentResult};
 use super::gates;
 use super::options::{self, Policy};
 use super::timeline;
-use report::{Report, Row};
+use report::{PolicyReport, PolicyRow};
 use tributary_picture::PictureFile;
 
 /// Step times of the workers, relative to the fastest worker.
@@ -72,7 +72,7 @@ pub(super) fn run(args: &PoliciesArgs) -> Result<()> {
     let runtime = Runtime::new().context("cannot start the threads that the workers need")?;
     let trainings = POLICIES.len() as u64 * args.seeds;
     let progress = options::progress(args.seconds.mul_f64(trainings as f64));
-    let mut outcomes: Vec<Vec<Outcome>> = POLICIES.iter().map(|_| Vec::new()).collect();
+    let mut outcomes: Vec<Vec<ExperimentResult>> = POLICIES.iter().map(|_| Vec::new()).collect();
     let mut before = Duration::ZERO;
     // All policies run with one seed before the next seed, so that disturbances on the machine affect all
     // policies in the same way.
@@ -88,8 +88,8 @@ pub(super) fn run(args: &PoliciesArgs) -> Result<()> {
         }
     }
     progress.finish_and_clear();
-    let rows = POLICIES.into_iter().zip(&outcomes).map(|(policy, outcomes)| Row::new(policy, outcomes));
-    let report = Report::new(rows.collect())?;
+    let rows = POLICIES.into_iter().zip(&outcomes).map(|(policy, outcomes)| PolicyRow::new(policy, outcomes));
+    let report = PolicyReport::new(rows.collect())?;
     if args.json {
         output::print(serde_json::to_string_pretty(&report)?)?;
     } else {

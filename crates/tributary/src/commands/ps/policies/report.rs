@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::commands::ps::experiment::Outcome;
+use crate::commands::ps::experiment::ExperimentResult;
 use crate::commands::ps::gates::{self, Gate};
 use crate::commands::ps::options::Policy;
 use tributary_cli::output::number_table;
@@ -20,7 +20,7 @@ const LEAST_OVER_BSP: f64 = -2.0;
 
 /// The results of one policy, as means over the seeds.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Row {
+pub(super) struct PolicyRow {
     policy: Policy,
     /// Accuracy on held-out images, from 0 to 1.
     accuracy: f64,
@@ -36,9 +36,9 @@ pub(super) struct Row {
     updates: f64,
 }
 
-impl Row {
-    pub(super) fn new(policy: Policy, outcomes: &[Outcome]) -> Self {
-        let mean = |figure: fn(&Outcome) -> f64| {
+impl PolicyRow {
+    pub(super) fn new(policy: Policy, outcomes: &[ExperimentResult]) -> Self {
+        let mean = |figure: fn(&ExperimentResult) -> f64| {
             outcomes.iter().map(figure).sum::<f64>() / outcomes.len().max(1) as f64
         };
         Self {
@@ -55,20 +55,20 @@ impl Row {
 
 /// The comparison's JSON object.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Report {
-    policies: Vec<Row>,
+pub(super) struct PolicyReport {
+    policies: Vec<PolicyRow>,
     pub(super) gates: Vec<Gate>,
 }
 
-impl Report {
+impl PolicyReport {
     /// Checks the rows against the gates.
-    pub(super) fn new(policies: Vec<Row>) -> Result<Self> {
+    pub(super) fn new(policies: Vec<PolicyRow>) -> Result<Self> {
         let row = |policy: Policy| {
             let found = policies.iter().find(|row| row.policy == policy);
             found.with_context(|| format!("no row of {}", policy.name()))
         };
         let (bsp, asp, a2s) = (row(Policy::Bsp)?, row(Policy::Asp)?, row(Policy::A2s)?);
-        let points = |other: &Row| 100.0 * (a2s.accuracy - other.accuracy);
+        let points = |other: &PolicyRow| 100.0 * (a2s.accuracy - other.accuracy);
         let gates = vec![
             Gate::at_most(
                 "staleness of a2s / staleness of asp",
