@@ -17,7 +17,7 @@ use crate::jobs::{
     Beginning, Detachment, Generation, Job, JobKey, JobRecord, OnDegraded, Stage, State, Terms,
 };
 use crate::quotas::LOCAL;
-use crate::tables::admission::SlotBlock;
+use crate::slots::SlotBlock;
 use crate::token::Token;
 
 /// For each changed job, its new record; `None` if the journal must remove the job.

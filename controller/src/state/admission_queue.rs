@@ -16,8 +16,8 @@ use crate::fallback::{self, Fallback};
 use crate::jobs::{Beginning, Detachment, Generation, Job, JobKey, JobRecord, Stage, State, Terms};
 use crate::liveness::Doubt;
 use crate::quotas::Asking;
+use crate::slots::SlotBlock;
 use crate::slots::SlotMap;
-use crate::tables::admission::SlotBlock;
 use crate::token::Token;
 
 /// A job index for jobs without counters. No job with counters has this index.
