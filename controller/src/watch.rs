@@ -18,7 +18,7 @@ use crate::switch::SwitchHealth;
 
 /// Starts the tasks that monitor all switches and cables. They end with the manager.
 pub(crate) fn start(manager: &Arc<Manager>) {
-    for key in manager.switches().keys() {
+    for key in manager.switches.keys() {
         tokio::spawn(watch_switch(Arc::downgrade(manager), *key));
     }
     tokio::spawn(hear_switches(Arc::downgrade(manager)));
@@ -27,7 +27,7 @@ pub(crate) fn start(manager: &Arc<Manager>) {
 
 /// Notes each change of a switch's health, and wakes the jobs' reconcilers.
 async fn watch_switch(manager: Weak<Manager>, key: NodeKey) {
-    let Some(mut health) = manager.upgrade().and_then(|manager| Some(manager.switches().get(&key)?.health()))
+    let Some(mut health) = manager.upgrade().and_then(|manager| Some(manager.switches.get(&key)?.health()))
     else {
         return;
     };
@@ -52,7 +52,7 @@ async fn watch_switch(manager: Weak<Manager>, key: NodeKey) {
 
 /// Processes the probes that switches send to the controller.
 async fn hear_switches(manager: Weak<Manager>) {
-    let Some(mut packets) = manager.upgrade().map(|manager| manager.packet_ins()) else { return };
+    let Some(mut packets) = manager.upgrade().map(|manager| manager.packet_ins.subscribe()) else { return };
     loop {
         let packet = match packets.recv().await {
             Ok(packet) => packet,
@@ -142,7 +142,7 @@ impl Manager {
             let mut state = self.state();
             let state: &mut ControllerState = &mut state;
             let hosts = &state.hosts;
-            let able = |key: NodeKey| match self.switches().get(&key) {
+            let able = |key: NodeKey| match self.switches.get(&key) {
                 Some(switch) => switch.health().borrow().is_up(),
                 None => hosts.attends(&self.topology()[key].name),
             };
@@ -172,7 +172,7 @@ impl Manager {
             let state = self.state();
             (state.capacity.widest, state.cabling.are_long_probes_due())
         };
-        for (key, switch) in self.switches() {
+        for (key, switch) in &self.switches {
             let (node, source) = (topology[*key].id, source_of(topology[*key].id));
             for via in topology.neighbours(*key) {
                 let probe = Probe { node, port: via.port };

@@ -21,7 +21,7 @@ pub(crate) fn switches(manager: &Manager) -> Vec<v1::Switch> {
             ..switch(&topology, *key, one)
         }
     };
-    manager.switches().iter().map(of_switch).collect()
+    manager.switches.iter().map(of_switch).collect()
 }
 
 /// Returns a switch and its health, without the fields that come from the controller's state.
@@ -68,7 +68,7 @@ pub(crate) async fn comparisons(
     manager: &Manager,
     wanted: impl Fn(&str) -> bool,
 ) -> Vec<v1::TableComparison> {
-    let wanted = manager.switches().values().filter(|switch| wanted(switch.name()));
+    let wanted = manager.switches.values().filter(|switch| wanted(switch.name()));
     // All comparisons start before the first answer is awaited.
     let asked: Vec<_> = wanted.map(|switch| (switch.name().to_owned(), switch.compare())).collect();
     let mut comparisons = Vec::new();

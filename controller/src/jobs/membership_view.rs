@@ -12,7 +12,7 @@ use tributary_wire::Rank;
 use super::decision_inputs::{DecisionInputs, STALL_INTERVAL};
 use super::degraded_policy::well_again;
 use super::detachment::Detachment;
-use super::job::{Job, State};
+use super::job::{Job, JobState};
 use super::participant::{Participant, ParticipantId};
 use crate::liveness::{Doubt, ProvenPaths};
 
@@ -73,7 +73,7 @@ impl<'a> MembershipView<'a> {
     /// Determines the present members and server of a job.
     pub(super) fn of(job: &Job, inputs: &DecisionInputs<'a>) -> Self {
         let all = Self::with(job, inputs, Unheard::May);
-        if *job.state() != State::Running {
+        if *job.state() != JobState::Running {
             return Self { doubt: Doubt::Dead, ..all };
         }
         let Some(stalled) = inputs.stalled else { return all };
@@ -153,7 +153,7 @@ impl<'a> MembershipView<'a> {
                     view.lost.push(worker.name.clone());
                     let is_absent = |one: &&Participant| one.gone.is_some();
                     view.absent.extend(
-                        job.participant(&ParticipantId::Worker(rank)).filter(is_absent).map(|_| rank),
+                        job.participants.get(&ParticipantId::Worker(rank)).filter(is_absent).map(|_| rank),
                     );
                 }
                 present => {
@@ -225,7 +225,8 @@ impl<'a> MembershipView<'a> {
     /// Returns true if all members support workers that join and leave.
     pub(super) fn is_elastic(&self, job: &Job) -> bool {
         let elastic = |member: &Member| {
-            job.participant(&ParticipantId::Worker(Rank::new(member.rank)))
+            job.participants
+                .get(&ParticipantId::Worker(Rank::new(member.rank)))
                 .is_some_and(|participant| participant.elastic)
         };
         self.members.iter().all(elastic)
@@ -245,7 +246,7 @@ impl<'a> MembershipView<'a> {
             let is_in = self.members.iter().any(|one| one.rank == member.rank);
             let may_come =
                 |one: &Participant| one.waits_to_come_in() && (!one.detached || well_again.contains(&rank));
-            let comes = job.participant(&ParticipantId::Worker(rank)).is_some_and(may_come);
+            let comes = job.participants.get(&ParticipantId::Worker(rank)).is_some_and(may_come);
             comes && !is_in && !inputs.fabric.dead_nodes.contains(&member.host)
         };
         match self.is_elastic(job) && !self.is_awaiting() {
@@ -287,7 +288,7 @@ enum Unheard {
 }
 
 fn presence(job: &Job, id: &ParticipantId, inputs: &DecisionInputs<'_>, unheard: Unheard) -> Presence {
-    let Some(participant) = job.participant(id).filter(|participant| participant.started) else {
+    let Some(participant) = job.participants.get(id).filter(|participant| participant.started) else {
         return Presence::Gone;
     };
     let is_late = |told: Instant| inputs.stalled.is_some() && inputs.now >= told + CHANGE_PATIENCE;

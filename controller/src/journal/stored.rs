@@ -14,7 +14,7 @@ use tributary_wire::{JobId, JobSecret, Rank, Seq, SliceWidth};
 
 use crate::fallback::Fallback;
 use crate::jobs::{
-    Beginning, Detachment, Generation, Job, JobKey, JobRecord, OnDegraded, Stage, State, Terms,
+    Beginning, Detachment, Generation, Job, JobKey, JobRecord, JobState, OnDegraded, Stage, Terms,
 };
 use crate::quotas::LOCAL;
 use crate::slots::SlotBlock;
@@ -142,7 +142,7 @@ impl StoredJob {
             theta: terms.on_degraded.theta,
             job_index: record.job_index,
             has_started: job.has_lasting_start(),
-            is_queued: *job.state() == State::Queued,
+            is_queued: *job.state() == JobState::Queued,
             elastic: job.is_elastic(),
             last_change: record.last_change.clone(),
             issued: record.issued,

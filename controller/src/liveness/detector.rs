@@ -17,14 +17,14 @@ const BELIEVED_AT_ONCE: u32 = 3;
 /// Time is counted in beats, not in seconds. A delayed clock therefore does not make a part dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Detector {
-    state: State,
+    state: PartState,
     heard: bool,
     /// Number of beats without a sign of life after which the part is dead.
     dead_after: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum PartState {
     /// No sign of life has arrived yet. The part may be unable to send any, so it does not count as silent.
     Unknown {
         /// Number of beats that certainly had no sign of life.
@@ -42,7 +42,7 @@ enum State {
     },
 }
 
-impl State {
+impl PartState {
     const ALIVE: Self = Self::Alive { silent: 0, certain: 0 };
 }
 
@@ -51,7 +51,7 @@ impl Detector {
     /// Signs of life may be up to `late` beats late, because other frames are queued before them.
     pub(super) fn new(late: u32) -> Self {
         let dead_after = DEAD_AFTER.saturating_add(late);
-        Self { state: State::Unknown { certain: 0 }, heard: false, dead_after }
+        Self { state: PartState::Unknown { certain: 0 }, heard: false, dead_after }
     }
 
     /// Notes a sign of life.
@@ -63,23 +63,29 @@ impl Detector {
     pub(super) fn beat(&mut self, audible: bool) {
         let heard = std::mem::take(&mut self.heard);
         self.state = match (self.state, heard) {
-            (State::Unknown { certain }, false) if audible && certain + 1 >= self.dead_after => {
-                State::Dead { steady: 0 }
+            (PartState::Unknown { certain }, false) if audible && certain + 1 >= self.dead_after => {
+                PartState::Dead { steady: 0 }
             }
-            (State::Unknown { certain }, false) => State::Unknown { certain: certain + u32::from(audible) },
-            (State::Unknown { .. } | State::Alive { .. }, true) => State::ALIVE,
-            (State::Alive { silent, certain }, false) => {
+            (PartState::Unknown { certain }, false) => {
+                PartState::Unknown { certain: certain + u32::from(audible) }
+            }
+            (PartState::Unknown { .. } | PartState::Alive { .. }, true) => PartState::ALIVE,
+            (PartState::Alive { silent, certain }, false) => {
                 let silent = silent.saturating_add(1);
                 let certain = if audible { silent.min(certain + BELIEVED_AT_ONCE) } else { certain };
                 match certain < self.dead_after {
-                    true => State::Alive { silent, certain },
-                    false => State::Dead { steady: 0 },
+                    true => PartState::Alive { silent, certain },
+                    false => PartState::Dead { steady: 0 },
                 }
             }
-            (State::Dead { steady }, false) if audible => State::Dead { steady: steady.saturating_sub(1) },
-            (State::Dead { .. }, false) => self.state,
-            (State::Dead { steady }, true) if steady + 1 < ALIVE_AFTER => State::Dead { steady: steady + 1 },
-            (State::Dead { .. }, true) => State::ALIVE,
+            (PartState::Dead { steady }, false) if audible => {
+                PartState::Dead { steady: steady.saturating_sub(1) }
+            }
+            (PartState::Dead { .. }, false) => self.state,
+            (PartState::Dead { steady }, true) if steady + 1 < ALIVE_AFTER => {
+                PartState::Dead { steady: steady + 1 }
+            }
+            (PartState::Dead { .. }, true) => PartState::ALIVE,
         };
     }
 
@@ -88,25 +94,25 @@ impl Detector {
     pub(super) fn skip(&mut self) {
         self.heard = false;
         match &mut self.state {
-            State::Unknown { certain } => *certain = 0,
-            State::Alive { silent, certain } => (*silent, *certain) = (0, 0),
-            State::Dead { .. } => {}
+            PartState::Unknown { certain } => *certain = 0,
+            PartState::Alive { silent, certain } => (*silent, *certain) = (0, 0),
+            PartState::Dead { .. } => {}
         }
     }
 
     /// Returns true if the part is known to be dead.
     pub(super) fn is_dead(&self) -> bool {
-        matches!(self.state, State::Dead { .. })
+        matches!(self.state, PartState::Dead { .. })
     }
 
     /// Returns true if a sign of life has arrived recently.
     pub(super) fn is_alive(&self) -> bool {
-        matches!(self.state, State::Alive { silent, .. } if silent < self.dead_after)
+        matches!(self.state, PartState::Alive { silent, .. } if silent < self.dead_after)
     }
 
     /// Returns true if the part has been silent for as long as a dead part, but the silence is not certain.
     pub(super) fn is_silent(&self) -> bool {
-        matches!(self.state, State::Alive { silent, .. } if silent >= self.dead_after)
+        matches!(self.state, PartState::Alive { silent, .. } if silent >= self.dead_after)
     }
 }
 

@@ -17,7 +17,7 @@ use super::change_error::ChangeError;
 use super::survivors::{self, Standings};
 use crate::error::SwitchError;
 use crate::jobs::{
-    Answered, Beginning, DesiredGeneration, Job, JobKey, LastChange, ParticipantId, State, Step,
+    Answered, Beginning, DesiredGeneration, Job, JobKey, JobState, LastChange, ParticipantId, Step,
 };
 use crate::manager::Manager;
 
@@ -193,7 +193,7 @@ impl<'a> GenerationChange<'a> {
         let mut state = self.context.manager.state();
         let Some(job) = state.jobs.get_mut(self.context.key) else { return };
         for rank in ranks {
-            if let Some(participant) = job.participant_mut(&ParticipantId::Worker(*rank)) {
+            if let Some(participant) = job.participants.get_mut(&ParticipantId::Worker(*rank)) {
                 participant.tell(event.clone());
             }
         }
@@ -313,7 +313,7 @@ impl<'a> GenerationChange<'a> {
             if let (Some(config), ParticipantId::Server(_), Some(take_over)) = (&mut config, &id, take_over) {
                 config.take_over = Some(take_over.into());
             }
-            let (Some(config), Some(participant)) = (config, job.participant_mut(&id)) else { continue };
+            let (Some(config), Some(participant)) = (config, job.participants.get_mut(&id)) else { continue };
             let goes_on = participant.started;
             (participant.started, participant.detached) = (true, false);
             participant.tell(if goes_on { Event::Change(config) } else { Event::Start(config) });
@@ -326,18 +326,18 @@ impl<'a> GenerationChange<'a> {
             ParticipantId::Worker(rank) => participant.started && !generation.has(*rank),
             ParticipantId::Server(host) => participant.started && *host != generation.plan.server.name,
         };
-        let out: Vec<_> = job.participants().filter(out).map(|(id, _)| id.clone()).collect();
+        let out: Vec<_> = job.participants.iter().filter(out).map(|(id, _)| id.clone()).collect();
         let word = job.word_of_detachment();
         for id in out {
             if let ParticipantId::Worker(rank) = id
                 && generation.detachment.ranks.contains(&rank)
-                && let Some(participant) = job.participant_mut(&id)
+                && let Some(participant) = job.participants.get_mut(&id)
             {
                 participant.detach(word.clone());
                 continue;
             }
             let reason = self.context.desired.reason.clone();
-            if let Some(host) = job.participant(&id).map(|participant| participant.host.clone()) {
+            if let Some(host) = job.participants.get(&id).map(|participant| participant.host.clone()) {
                 let words = format!("the job goes on without {id}");
                 let events = &self.context.manager.events;
                 events.of_member(v1::EventKind::MemberLeft, &job.record.name, &host, &words);
@@ -386,7 +386,7 @@ impl ChangeContext<'_> {
         let (switches, is_first) = {
             let mut state = self.manager.state();
             let job = state.jobs.get_mut(self.key).ok_or(ChangeError::Over)?;
-            let is_first = *job.state() == State::Installing;
+            let is_first = *job.state() == JobState::Installing;
             let generation = job.record.numbered(self.number).ok_or(ChangeError::Over)?;
             (generation.switches.keys().copied().collect::<Vec<_>>(), is_first)
         };
@@ -415,7 +415,9 @@ impl ChangeContext<'_> {
     fn is_overtaken(&self) -> bool {
         let state = self.manager.state();
         let is_back = |job: &Job, rank: &Rank| {
-            job.participant(&ParticipantId::Worker(*rank)).is_some_and(|one| one.is_here() && one.started)
+            job.participants
+                .get(&ParticipantId::Worker(*rank))
+                .is_some_and(|one| one.is_here() && one.started)
         };
         let is_in_vain = |job: &Job| {
             job.record.current != self.number && self.desired.absent.iter().any(|rank| is_back(job, rank))

@@ -29,7 +29,7 @@ use tributary_topology::NodeKey;
 
 pub(crate) use compare::Comparison;
 pub(crate) use connect::Program;
-pub(crate) use counters::{Asked, Counters, Reading};
+pub(crate) use counters::{Asked, Counters};
 pub(crate) use desired_state::{Desired, Pending};
 pub(crate) use election::Elections;
 pub(crate) use health::{AwayCause, SwitchHealth};

@@ -20,7 +20,7 @@ use crate::testing::{TERMS, controller_state, first_generation, request, topolog
 fn join(topology: &Topology, job: &mut Job, host: &str, role: v1::MemberRole) -> Joined {
     let joined =
         job.join(topology, &Joining { host, role, elastic: true, resume: 0, new_run: false }).unwrap();
-    job.participant_mut(&joined.participant).unwrap().started = true;
+    job.participants.get_mut(&joined.participant).unwrap().started = true;
     joined
 }
 
@@ -377,7 +377,7 @@ fn who_is_there_and_does_not_change_over_is_given_up_where_others_wait() {
     let (key, members) = running(&mut state);
     let start = Instant::now();
     let at = |milliseconds| start + Duration::from_millis(milliseconds);
-    let participant = state.jobs.get_mut(key).unwrap().participant_mut(&members[1].participant).unwrap();
+    let participant = state.jobs.get_mut(key).unwrap().participants.get_mut(&members[1].participant).unwrap();
     participant.behind = Some(start);
     state.standstills.beat(at(900));
     assert!(matches!(state.next_step(key, at(900)), Step::Rest(_)), "nobody waits");
@@ -420,7 +420,7 @@ fn who_can_come_in_does_not_wait_for_those_whose_switch_is_silent() {
     let desired = due(&mut state, key, at(700));
     assert_eq!(desired.reason, "w1 came in");
     carry_out(&mut state, key, &desired);
-    state.jobs.get_mut(key).unwrap().participant_mut(&members[1].participant).unwrap().started = true;
+    state.jobs.get_mut(key).unwrap().participants.get_mut(&members[1].participant).unwrap().started = true;
 
     state.health.set_node(leaf, Life::Alive, at(800));
     assert_eq!(due(&mut state, key, at(900)).reason, "w2, w3 came in");
@@ -453,7 +453,7 @@ fn a_job_leaves_a_link_that_loses_packets_as_long_as_its_own() {
 fn who_is_behind_a_link_that_loses_long_packets_is_not_given_up_while_results_come() {
     let mut state = controller_state(256, 4);
     let (key, members) = running(&mut state);
-    state.jobs.get_mut(key).unwrap().participant_mut(&members[0].participant).unwrap().elastic = false;
+    state.jobs.get_mut(key).unwrap().participants.get_mut(&members[0].participant).unwrap().elastic = false;
     let (start, topology) = (Instant::now(), Arc::clone(state.topology()));
     let at = |seconds| start + Duration::from_secs(seconds);
     let leaf = topology.find("leaf0").unwrap();
@@ -481,7 +481,8 @@ fn who_is_cut_off_is_given_up_soon_where_he_may_come_back_and_late_where_he_woul
     for (elastic, late) in [(true, 700), (false, 10_000)] {
         let mut state = controller_state(256, 4);
         let (key, members) = running(&mut state);
-        state.jobs.get_mut(key).unwrap().participant_mut(&members[0].participant).unwrap().elastic = elastic;
+        state.jobs.get_mut(key).unwrap().participants.get_mut(&members[0].participant).unwrap().elastic =
+            elastic;
         state.health.set_node(topology.find("leaf1").unwrap(), Life::Dead, at(0));
         state.standstills.beat(at(late - 1));
         assert_eq!(state.next_step(key, at(late - 1)), Step::Rest(Some(at(late))));
@@ -502,7 +503,7 @@ fn one_who_is_away_is_given_up_in_time_though_something_better_is_to_come_later(
     let taken_over =
         DesiredGeneration { server: topology.find("w0").unwrap(), ..first_generation(&state, key) };
     let job = state.jobs.get_mut(key).unwrap();
-    job.invite("w0", Instant::now());
+    job.invitations.ask("w0", Instant::now());
     let _second = join(&topology, job, "w0", v1::MemberRole::Server);
     carry_out(&mut state, key, &taken_over);
     let now = Instant::now();
@@ -532,7 +533,7 @@ fn a_server_that_is_started_again_before_its_job_starts_is_asked_again() {
     attend(&mut state, "ps", now);
     assert_eq!(state.next_step(key, now), Step::Invite("ps".into()));
     let job = state.jobs.get_mut(key).unwrap();
-    job.invite("ps", now);
+    job.invitations.ask("ps", now);
     let server = join(&topology(), job, "ps", v1::MemberRole::Server);
     assert!(matches!(state.next_step(key, now), Step::Rest(Some(_))));
 
