@@ -170,7 +170,7 @@ impl<'a> MembershipView<'a> {
     }
 
     fn note(&mut self, presence: Presence) {
-        if let Presence::Away(until) = presence {
+        if let Presence::Unreachable(until) = presence {
             self.returns.push(until);
         }
     }
@@ -274,7 +274,7 @@ fn given_up<'a>(job: &'a Job, host: &str, inputs: &DecisionInputs<'_>) -> Option
 enum Presence {
     Here,
     /// The member may come back until this time.
-    Away(Instant),
+    Unreachable(Instant),
     Gone,
 }
 
@@ -303,7 +303,7 @@ fn presence(job: &Job, id: &ParticipantId, inputs: &DecisionInputs<'_>, unheard:
         Unheard::MayNot => false,
     };
     if lives && !is_left_behind {
-        return Presence::Away(inputs.now + STALL_INTERVAL);
+        return Presence::Unreachable(inputs.now + STALL_INTERVAL);
     }
     let by_standstill =
         |one: &Standstill| gone + STANDSTILL_SPREAD >= one.from && gone <= one.to + STANDSTILL_SPREAD;
@@ -315,7 +315,7 @@ fn presence(job: &Job, id: &ParticipantId, inputs: &DecisionInputs<'_>, unheard:
     }
     let patience = if signs.attends_since.is_some() { AWAY_PATIENCE } else { GONE_PATIENCE };
     let until = gone + patience;
-    if inputs.now < until { Presence::Away(until) } else { Presence::Gone }
+    if inputs.now < until { Presence::Unreachable(until) } else { Presence::Gone }
 }
 
 /// Returns the presence of a member that must reconnect and has not done so since `since`.
@@ -326,13 +326,13 @@ fn taken_up(since: Instant, is_rigid: bool, is_stalled: bool, now: Instant) -> P
     if now >= latest {
         Presence::Gone
     } else if is_rigid {
-        Presence::Away(latest)
+        Presence::Unreachable(latest)
     } else if now < soonest {
-        Presence::Away(soonest)
+        Presence::Unreachable(soonest)
     } else if is_stalled {
         Presence::Gone
     } else {
-        Presence::Away(latest.min(now + STALL_INTERVAL))
+        Presence::Unreachable(latest.min(now + STALL_INTERVAL))
     }
 }
 
@@ -345,12 +345,16 @@ mod tests {
         let since = Instant::now();
         let at = |seconds| since + Duration::from_secs_f64(seconds);
         let presence = |is_rigid, is_stalled, seconds| taken_up(since, is_rigid, is_stalled, at(seconds));
-        assert_eq!(presence(false, true, 1.0), Presence::Away(at(1.8)));
+        assert_eq!(presence(false, true, 1.0), Presence::Unreachable(at(1.8)));
         assert_eq!(presence(false, true, 2.0), Presence::Gone);
-        assert_eq!(presence(false, false, 2.0), Presence::Away(at(2.2)), "it is looked again soon");
-        assert_eq!(presence(false, false, 7.9), Presence::Away(at(8.0)));
+        assert_eq!(presence(false, false, 2.0), Presence::Unreachable(at(2.2)), "it is looked again soon");
+        assert_eq!(presence(false, false, 7.9), Presence::Unreachable(at(8.0)));
         assert_eq!(presence(false, false, 8.0), Presence::Gone);
-        assert_eq!(presence(true, true, 2.0), Presence::Away(at(8.0)), "a rigid job would be lost with it");
+        assert_eq!(
+            presence(true, true, 2.0),
+            Presence::Unreachable(at(8.0)),
+            "a rigid job would be lost with it"
+        );
         assert_eq!(presence(true, true, 8.0), Presence::Gone);
     }
 }

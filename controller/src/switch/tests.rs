@@ -78,7 +78,7 @@ async fn only_the_newest_state_reaches_a_switch_that_was_away_and_all_who_asked_
         // newest state.
         match order.outcome().await {
             Ok(desired) => assert_eq!(desired.version, 101),
-            Err(error) => assert!(matches!(error, SwitchError::Away { .. }), "{error}"),
+            Err(error) => assert!(matches!(error, SwitchError::Unreachable { .. }), "{error}"),
         }
     }
     timeout(PATIENCE, held.changed()).await.unwrap().unwrap();
@@ -108,7 +108,7 @@ async fn what_is_asked_of_a_switch_that_is_away_is_answered_at_once() {
     let address = gone.p4runtime_addr();
     gone.stop().await.unwrap();
     let Rig { switch, base, .. } = rig(address);
-    switch.health().wait_for(|health| matches!(health, SwitchHealth::Away { .. })).await.unwrap();
+    switch.health().wait_for(|health| matches!(health, SwitchHealth::Unreachable { .. })).await.unwrap();
     let order = switch.converge(base, Vec::new()).outcome().await.unwrap_err();
     let clear = switch.clear_counters(0).await.unwrap_err();
     for error in [order, clear] {
@@ -123,7 +123,7 @@ async fn what_is_asked_of_a_switch_that_is_away_is_answered_at_once() {
         drop(switch.clear_counters(0));
     }
     let error = switch.clear_counters(0).await.unwrap_err();
-    assert!(matches!(error, SwitchError::Away { .. }), "{error}");
+    assert!(matches!(error, SwitchError::Unreachable { .. }), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
