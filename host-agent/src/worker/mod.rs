@@ -15,7 +15,7 @@ use std::time::Duration;
 use crossbeam_channel::bounded;
 use tributary_api::JobConfig;
 use tributary_link::FramePort;
-use tributary_protocol::{AllReduce, FinishedSlice, Reduced, Standing, Timers, WorkerStats};
+use tributary_protocol::{AllReduce, FinishedSlice, Reduced, Timers, WorkerProgress, WorkerStats};
 use tributary_wire::{Rank, Seq};
 
 use crate::AgentStats;
@@ -183,7 +183,7 @@ impl WorkerAgent {
     ///
     /// # Errors
     /// [`AgentError::Ended`] if the agent has ended.
-    pub async fn freeze(&self) -> Result<Standing, AgentError> {
+    pub async fn freeze(&self) -> Result<WorkerProgress, AgentError> {
         self.0.ask(|reply| Command::Freeze { reply }).await
     }
 
@@ -192,7 +192,7 @@ impl WorkerAgent {
     ///
     /// # Errors
     /// [`AgentError::Ended`] if the agent has ended.
-    pub async fn proceed(&self, until: u64) -> Result<Standing, AgentError> {
+    pub async fn proceed(&self, until: u64) -> Result<WorkerProgress, AgentError> {
         self.0.ask(|reply| Command::Proceed { until, reply }).await
     }
 

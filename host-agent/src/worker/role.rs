@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tributary_api::{JobConfig, Role as JobRole};
 use tributary_protocol::{
-    AllReduce, Bounds, CollectiveError, FinishedSlice, OperationEvent, OperationId, Reduced, Standing, Time,
-    Timers, Worker, WorkerConfig, WorkerStats,
+    AllReduce, Bounds, CollectiveError, FinishedSlice, OperationEvent, OperationId, Reduced, Time, Timers,
+    Worker, WorkerConfig, WorkerProgress, WorkerStats,
 };
 use tributary_wire::{FrameView, Hop, JobId, Kind, MacAddr, Rank, Seq, SliceWidth};
 
@@ -36,9 +36,9 @@ pub(crate) enum Command {
     /// Start an operation, and report its outcome.
     Reduce(Asked),
     /// Freeze, and report the progress.
-    Freeze { reply: oneshot::Sender<Standing> },
+    Freeze { reply: oneshot::Sender<WorkerProgress> },
     /// Continue until `until` operations are done, and then report the progress.
-    Proceed { until: u64, reply: oneshot::Sender<Standing> },
+    Proceed { until: u64, reply: oneshot::Sender<WorkerProgress> },
     /// Return the results of slices.
     Provide { slices: Vec<Seq>, reply: oneshot::Sender<Vec<FinishedSlice>> },
     /// Take no part in the job until a change to another generation.
@@ -87,7 +87,7 @@ pub(crate) struct WorkerRole {
     /// The value that is kept with the data of each operation that the worker still has, pending or not.
     held: BTreeMap<OperationId, KeptAlive>,
     /// Receives the progress when the worker has proceeded as far as ordered.
-    proceeding: Option<oneshot::Sender<Standing>>,
+    proceeding: Option<oneshot::Sender<WorkerProgress>>,
     /// The time at which the worker was frozen, if it is frozen.
     frozen: Option<Time>,
     /// The time of the last result, and the number of results at that time.
@@ -216,7 +216,7 @@ impl WorkerRole {
     /// Sends the present progress to the caller of `Proceed`, even if the worker has not finished.
     fn stop_proceeding(&mut self) {
         if let Some(reply) = self.proceeding.take() {
-            let _ = reply.send(self.worker.standing());
+            let _ = reply.send(self.worker.progress());
         }
     }
 
@@ -331,7 +331,7 @@ impl WorkerRole {
     /// Returns the cause of the operations' wait. `since` is the time at which the oldest operation
     /// became the oldest.
     fn wait(&self, now: Time, since: Time) -> Wait {
-        let Standing { next, idle, dues, .. } = self.worker.standing();
+        let WorkerProgress { next, idle, dues, .. } = self.worker.progress();
         let awaited = dues.into_iter().filter(|due| next.is_newer_than(*due));
         let oldest = awaited.min_by_key(|due| due.distance(next));
         Wait {
@@ -378,7 +378,7 @@ impl Role for WorkerRole {
             Command::Freeze { reply } => {
                 self.worker.freeze();
                 self.stop_proceeding();
-                let _ = reply.send(self.worker.standing());
+                let _ = reply.send(self.worker.progress());
             }
             Command::Proceed { until, reply } => {
                 self.stop_proceeding();
