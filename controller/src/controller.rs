@@ -21,7 +21,8 @@ use crate::error::{StartError, SwitchError};
 use crate::forwarding;
 use crate::jobs::JobKey;
 use crate::journal::{Journal, LoadedJob};
-use crate::manager::{Manager, watch_loads, watch_queue};
+use crate::loads;
+use crate::manager::{Manager, watch_queue};
 use crate::observer::Observer;
 use crate::pipeline::{Pipeline, PipelineSource};
 use crate::quotas::Quotas;
@@ -57,7 +58,6 @@ const STOP_PATIENCE: Duration = Duration::from_secs(5);
 pub struct ControllerConfig {
     /// The network.
     pub topology: Topology,
-    /// The P4Runtime addresses of switches, by their names in the topology.
     /// The P4Runtime addresses of switches, by their names in the topology.
     ///
     /// For a switch that is not listed, the topology gives the address. A switch without any address is not managed,
@@ -147,7 +147,7 @@ impl Controller {
         manager.first_contact(config.switch_patience).await;
         watch::start(&manager);
         taken_up.into_iter().for_each(|key| reconciler::start(&manager, key));
-        tokio::spawn(watch_loads(Arc::downgrade(&manager)));
+        tokio::spawn(loads::watch(Arc::downgrade(&manager)));
         tokio::spawn(watch_queue(Arc::downgrade(&manager)));
 
         let (stop, stopped) = oneshot::channel::<()>();
@@ -216,7 +216,7 @@ impl RunningController {
     /// next controller will withdraw them.
     pub async fn shutdown(mut self) -> Result<(), SwitchError> {
         let withdrawn = if self.manager.journal.is_kept() { Ok(()) } else { self.manager.stop().await };
-        self.manager.hang_up();
+        self.manager.state().hang_up();
         self.stop = None;
         if tokio::time::timeout(STOP_PATIENCE, &mut self.server).await.is_err() {
             self.server.abort();
@@ -230,9 +230,9 @@ impl Drop for RunningController {
         // Failing the jobs ends the members' streams. The server can stop gracefully only after these streams have
         // ended.
         if !self.manager.journal.is_kept() {
-            self.manager.fail_all();
+            self.manager.state().jobs.fail_all();
         }
-        self.manager.hang_up();
+        self.manager.state().hang_up();
     }
 }
 

@@ -85,7 +85,7 @@ pub enum SwitchError {
     /// The session with the switch is lost. The controller writes the switch's state when the session is
     /// back.
     #[error("switch {switch}: away for {seconds} s: {reason}")]
-    Away {
+    Unreachable {
         /// The switch.
         switch: String,
         /// The number of seconds since the session was lost.

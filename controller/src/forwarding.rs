@@ -4,23 +4,24 @@ use tributary_topology::{Forwarding, NodeKey, Topology};
 use tributary_wire::{MacAddr, probe};
 
 use crate::switch_state::SwitchState;
+use crate::tables::identity::{self, SetIdentity};
+use crate::tables::mac_forward::{self, Broadcast, Forward, ToController};
 use crate::tables::multicast::BROADCAST_GROUP;
-use crate::tables::{identity, mac_forward};
 
 /// Returns the state of `switch` while no job uses it.
 pub(crate) fn base_state(topology: &Topology, tree: &Forwarding, switch: NodeKey) -> SwitchState {
     let mut state = SwitchState::default();
     let Some(node) = topology.get(switch) else { return state };
     let programmable = node.switch().is_some_and(|switch| switch.programmable);
-    state.put(identity::entry(programmable.then_some(node.id)));
+    state.put(identity::Key {}, SetIdentity { node: programmable.then_some(node.id) });
     for (key, _, host) in topology.hosts() {
         if let Some(next) = tree.next(switch, key) {
-            state.put(mac_forward::entry(host.mac, mac_forward::Action::Forward(next.port)));
+            state.put(mac_forward::Key { dst: host.mac }, Forward { port: next.port });
         }
     }
     state.put_group(BROADCAST_GROUP, tree.ports(switch).iter().map(|neighbour| neighbour.port));
-    state.put(mac_forward::entry(probe::DESTINATION, mac_forward::Action::ToController));
-    state.put(mac_forward::entry(MacAddr::broadcast(), mac_forward::Action::Broadcast(BROADCAST_GROUP)));
+    state.put(mac_forward::Key { dst: probe::DESTINATION }, ToController {});
+    state.put(mac_forward::Key { dst: MacAddr::broadcast() }, Broadcast { group: BROADCAST_GROUP });
     state
 }
 
@@ -28,9 +29,10 @@ pub(crate) fn base_state(topology: &Topology, tree: &Forwarding, switch: NodeKey
 mod tests {
     use std::collections::BTreeSet;
 
-    use tributary_p4runtime::entry::TableEntry;
+    use tributary_wire::NodeId;
 
     use super::*;
+    use crate::tables::{Action, Key};
 
     const RING: &str = r#"
         name = "ring"
@@ -67,20 +69,17 @@ mod tests {
         ends = ["ps", "c"]
     "#;
 
-    fn argument(state: &SwitchState, place: &TableEntry, parameter: &str) -> u16 {
-        let action = state.entries[place].as_ref().unwrap();
-        u16::try_from(action.parameters[parameter]).unwrap()
-    }
-
     /// Follows the `forward` entries from node `from`, and returns the host at which a frame to `mac`
     /// arrives.
     fn follow(topology: &Topology, from: &str, mac: MacAddr) -> String {
         let tree = topology.forwarding();
         let mut at = topology.find(from).unwrap();
         for _ in 0..10 {
-            let place = mac_forward::entry(mac, mac_forward::Action::Forward(0)).place();
             let state = base_state(topology, &tree, at);
-            let port = argument(&state, &place, "port");
+            let action = state.entries[&Key::from(mac_forward::Key { dst: mac })];
+            let Some(Action::MacForward(mac_forward::Action::Forward(Forward { port }))) = action else {
+                panic!("{action:?}")
+            };
             at = topology.neighbour(at, port).unwrap().node;
             if topology[at].host().is_some() {
                 return topology[at].name.clone();
@@ -131,9 +130,13 @@ mod tests {
         let tree = topology.forwarding();
         let identity = |name: &str| {
             let state = base_state(&topology, &tree, topology.find(name).unwrap());
-            argument(&state, &identity::entry(None).place(), "node")
+            let Some(Action::Identity(SetIdentity { node })) = state.entries[&Key::from(identity::Key {})]
+            else {
+                panic!("{state:?}")
+            };
+            node.map(NodeId::get)
         };
-        assert_eq!(["a", "b", "c"].map(identity), [1, 2, 0]);
+        assert_eq!(["a", "b", "c"].map(identity), [Some(1), Some(2), None]);
         let ports: BTreeSet<_> = tree.ports(topology.find("c").unwrap()).iter().map(|to| to.port).collect();
         assert!(!ports.is_empty());
     }

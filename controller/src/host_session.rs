@@ -36,7 +36,7 @@ pub(crate) async fn open(
         return Err(Status::invalid_argument("the first report has to be a Hello"));
     };
     let host = check(&hello.host).and_then(|()| check_host(manager, &hello));
-    let host = host.inspect_err(|status| turn_away(manager, &hello.host, status))?;
+    let host = host.inspect_err(|status| refuse(manager, &hello.host, status))?;
     let (id, orders) = {
         let mut state = manager.state();
         let now = Instant::now();
@@ -72,11 +72,11 @@ pub(crate) async fn open(
 
 /// Logs the refusal of a daemon, and stores it if the topology has the host, so that users can look up
 /// the reason.
-fn turn_away(manager: &Manager, host: &str, status: &Status) {
+fn refuse(manager: &Manager, host: &str, status: &Status) {
     let reason = status.message();
-    tracing::warn!(host, reason, "turned a daemon away");
+    tracing::warn!(host, reason, "refused a daemon");
     if manager.topology().find(host).is_some_and(|key| manager.topology()[key].host().is_some()) {
-        manager.state().hosts.turn_away(host, reason);
+        manager.state().hosts.refuse(host, reason);
     }
 }
 

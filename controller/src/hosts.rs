@@ -41,7 +41,7 @@ pub(crate) struct Hosts {
     count: HostSessionId,
     /// For each host with a refused daemon, the time and reason of the last refusal. An accepted daemon
     /// removes the entry.
-    turned_away: BTreeMap<String, (Instant, String)>,
+    refused: BTreeMap<String, (Instant, String)>,
 }
 
 /// A connected daemon.
@@ -85,7 +85,7 @@ impl Hosts {
             doubled: false,
             orders,
         };
-        self.turned_away.remove(host);
+        self.refused.remove(host);
         self.daemons.insert(self.count, daemon);
         (self.count, receiver)
     }
@@ -97,14 +97,14 @@ impl Hosts {
 
     /// Notes that a daemon of `host` was refused.
     /// The caller passes only hosts of the topology, which bounds the number of entries.
-    pub(crate) fn turn_away(&mut self, host: &str, reason: &str) {
-        self.turned_away.insert(host.to_owned(), (Instant::now(), plain(reason)));
+    pub(crate) fn refuse(&mut self, host: &str, reason: &str) {
+        self.refused.insert(host.to_owned(), (Instant::now(), plain(reason)));
     }
 
     /// Returns the time and reason of the last refusal of a host's daemon; `None` if one was accepted
     /// since.
-    pub(crate) fn turned_away(&self, host: &str) -> Option<&(Instant, String)> {
-        self.turned_away.get(host)
+    pub(crate) fn refused(&self, host: &str) -> Option<&(Instant, String)> {
+        self.refused.get(host)
     }
 
     /// Notes a message from a daemon, which may contain its host's condition.
@@ -220,14 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn who_was_turned_away_is_remembered_until_a_daemon_of_that_host_is_welcome() {
+    fn who_was_refused_is_remembered_until_a_daemon_of_that_host_is_welcome() {
         let mut hosts = Hosts::default();
-        hosts.turn_away("w0", "its MAC address is another one");
-        assert_eq!(hosts.turned_away("w0").unwrap().1, "its MAC address is another one");
+        hosts.refuse("w0", "its MAC address is another one");
+        assert_eq!(hosts.refused("w0").unwrap().1, "its MAC address is another one");
         hosts.enter(&hello("w1", true, true), Instant::now());
-        assert!(hosts.turned_away("w0").is_some());
+        assert!(hosts.refused("w0").is_some());
         hosts.enter(&hello("w0", true, true), Instant::now());
-        assert!(hosts.turned_away("w0").is_none());
+        assert!(hosts.refused("w0").is_none());
     }
 
     #[test]

@@ -11,7 +11,8 @@ use tributary_wire::SliceWidth;
 use tributary_wire::constants::MAX_CHILDREN;
 
 use crate::p4_target::P4Target;
-use crate::tables::{Table, multicast};
+use crate::tables::admission::{Admit, CHILDREN};
+use crate::tables::{self, Fields, multicast};
 
 /// The name of the P4Info file in a compiled program's directory.
 const P4INFO_FILE: &str = "tributary.p4info.txtpb";
@@ -32,9 +33,6 @@ const SLOT_REGISTER: &str = "slot_values_0";
 /// The prefix of the register arrays that hold the values of slots.
 /// The number of an array's first lane follows the prefix.
 const VALUES_REGISTERS: &str = "slot_values_";
-/// The action whose parameter [`CHILDREN`] has one bit for each child that a switch can distinguish.
-const ADMIT: &str = "admit";
-const CHILDREN: &str = "children";
 /// A counter array with one cell for each job. Its size is the maximum number of jobs.
 const JOB_COUNTER: &str = "job_received";
 pub(crate) const JOB_COUNTER_PREFIX: &str = "job_";
@@ -240,13 +238,12 @@ fn widest(info: &P4Info, file: &Path) -> Result<SliceWidth, PipelineError> {
         .ok_or_else(|| PipelineError::Width { file: file.to_owned(), bits })
 }
 
-/// Returns the number of children of a switch: the bits of `admit`'s parameter, at most
+/// Returns the number of children of a switch: the bits of a parameter of [`Admit`], at most
 /// [`MAX_CHILDREN`].
 fn children(info: &P4Info, file: &Path) -> Result<usize, PipelineError> {
-    let parameter =
-        info.action(ADMIT).and_then(|action| action.parameters.iter().find(|one| one.name == CHILDREN));
-    let parameter =
-        parameter.ok_or_else(|| missing(file, "parameter of action \"admit\" called", CHILDREN))?;
+    let action = info.action(Admit::NAME);
+    let parameter = action.and_then(|action| action.parameters.iter().find(|one| one.name == CHILDREN));
+    let parameter = parameter.ok_or_else(|| missing(file, "parameter", CHILDREN))?;
     Ok(MAX_CHILDREN.min(parameter.width as usize))
 }
 
@@ -268,7 +265,7 @@ fn missing(file: &Path, kind: &str, name: &str) -> PipelineError {
 }
 
 fn check_tables(info: &P4Info, file: &Path) -> Result<(), PipelineError> {
-    for schema in Table::ALL.map(Table::schema) {
+    for schema in tables::SCHEMAS {
         let table = info.table(schema.name).ok_or_else(|| missing(file, "table", schema.name))?;
         let fields: Vec<&str> = table.key.iter().map(|field| field.name.as_str()).collect();
         check_names(file, &format!("match field of table {:?} called", schema.name), schema.key, &fields)?;

@@ -9,7 +9,7 @@ use tributary_api::{schedule, v1};
 use tributary_planner::schedule::{Gradient, Profile, Schedule, Set};
 use tributary_wire::Rank;
 
-use crate::jobs::{Agreed, HandedIn, JobError, Number, Outcome};
+use crate::jobs::{Agreed, HandedIn, JobError, Number, ProfileOutcome};
 use crate::manager::Manager;
 
 /// The time that the controller lets a worker wait for the profiles of other workers. The worker then
@@ -33,7 +33,9 @@ pub(crate) async fn hand_in(
             let key = state.jobs.authorize(name, token)?;
             let job = state.jobs.get_mut(key).ok_or_else(|| JobError::NoSuchJob(name.to_owned()))?;
             let news = job.profiles.news.subscribe();
-            (job.hand_in(host, number, profile, Instant::now())?, news)
+            job.check_alive()?;
+            let (rank, members) = (job.rank_of(host)?, job.record.generation().ranks());
+            (job.profiles.hand_in(rank, (number, profile), members, Instant::now()), news)
         };
         if !matches!(heard, HandedIn::Awaited(_)) {
             return Ok(heard);
@@ -77,13 +79,13 @@ pub(crate) fn checked(
 pub(crate) fn answer(heard: HandedIn) -> Result<v1::HandInProfileResponse, Status> {
     use v1::hand_in_profile_response::Outcome as Answer;
     let answer = match heard {
-        HandedIn::Outcome(Outcome::Agreed(agreed)) => {
+        HandedIn::Outcome(ProfileOutcome::Agreed(agreed)) => {
             Answer::Schedule(to_schedule(agreed.version, &agreed.schedule))
         }
-        HandedIn::Outcome(Outcome::ThrownOut(stall)) => {
+        HandedIn::Outcome(ProfileOutcome::ThrownOut(stall)) => {
             Answer::ThrownOut(schedule::ThrownOut { reason: stall.to_string() })
         }
-        HandedIn::Outcome(Outcome::Unequal(error)) => {
+        HandedIn::Outcome(ProfileOutcome::Unequal(error)) => {
             return Err(Status::invalid_argument(error.to_string()));
         }
         HandedIn::Awaited(ranks) => Answer::Awaited(v1::ProfilesAwaited { ranks: to_ranks(&ranks) }),

@@ -16,7 +16,7 @@ use crate::answer;
 use crate::events::plain;
 use crate::explain;
 use crate::host_session::{self, HostSession};
-use crate::jobs::{JobError, Joining, ParticipantId, State};
+use crate::jobs::{JobError, JobState, Joining, ParticipantId};
 use crate::manager::{CreateFailure, Manager, MemberEvents};
 use crate::quotas::Asking;
 use crate::reconciler::{self, JoinFailure};
@@ -92,7 +92,7 @@ impl Controller for Service {
         Ok(Response::new(v1::CreateJobResponse {
             token: job.record.token.to_bytes(),
             plan: Some(answer::plan_summary(&job.record.generation().plan)),
-            queued: *job.state() == State::Queued,
+            queued: *job.state() == JobState::Queued,
         }))
     }
 
@@ -278,7 +278,8 @@ impl Controller for Service {
 impl Service {
     /// Returns a test for the switches with these names. If `names` is empty, all switches pass.
     fn wanted(&self, names: Vec<String>) -> Result<impl Fn(&str) -> bool + use<>, Status> {
-        if let Some(unknown) = names.iter().find(|name| !self.manager.manages(name)) {
+        let manages = |name: &String| self.manager.switches.values().any(|switch| switch.name() == name);
+        if let Some(unknown) = names.iter().find(|name| !manages(name)) {
             return Err(Status::not_found(format!("no switch {unknown:?} is managed by this controller")));
         }
         Ok(move |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name))

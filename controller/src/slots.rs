@@ -13,6 +13,13 @@ pub(crate) struct SlotMap {
     taken: BTreeMap<u32, u32>,
 }
 
+/// An aligned block of slots. Its size is a power of two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SlotBlock {
+    pub(crate) base: u32,
+    pub(crate) size: u32,
+}
+
 /// Error: no free block of the needed size is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{needed} slots needed in one block; {free} of {capacity} are free, {largest} in the largest block")]

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::mem::discriminant;
 
 use tributary_p4runtime::P4Info;
-use tributary_p4runtime::entry::{ActionCall, Entity, EntryError, MulticastGroup, Replica, TableEntry};
+use tributary_p4runtime::entry::{Entity, EntryError, MulticastGroup, Replica};
 use tributary_p4runtime::p4::v1::Update;
 
 use crate::switch_state::SwitchState;
-use crate::tables::Table;
+use crate::tables::{self, Action, Key};
 
 /// The kinds of changes to an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,15 +62,28 @@ impl fmt::Display for Change {
 ///
 /// Default actions are never inserted or deleted, only modified, because every table always has one.
 pub(crate) fn diff(have: &SwitchState, want: &SwitchState) -> Vec<Vec<Change>> {
+    // Both lists are in the order of the tables.
+    let unwanted: Vec<_> = have.entries.keys().filter(|key| !want.entries.contains_key(key)).rev().collect();
+    let wanted: Vec<_> =
+        want.entries.iter().filter(|(key, action)| have.entries.get(key) != Some(action)).collect();
+    let remove = |key: &&Key| {
+        let entry = tables::to_entry(key, None);
+        (!entry.default).then(|| Change { operation: Operation::Delete, entity: entry.into() })
+    };
+    let write = |(key, action): &(&Key, &Option<Action>)| {
+        let entry = tables::to_entry(key, action.as_ref());
+        let is_there = entry.default || have.entries.contains_key(key);
+        let operation = if is_there { Operation::Modify } else { Operation::Insert };
+        Change { operation, entity: entry.into() }
+    };
+    let in_one_table = |a: &Key, b: &Key| discriminant(a) == discriminant(b);
     let mut batches = vec![wanted_groups(have, want)];
-    for table in Table::ALL.into_iter().rev() {
-        batches.push(unwanted_entries(have, want, table));
-    }
-    for table in Table::ALL {
-        batches.push(wanted_entries(have, want, table));
-    }
+    let removed = unwanted.chunk_by(|a, b| in_one_table(a, b));
+    batches.extend(removed.map(|keys| keys.iter().filter_map(remove).collect()));
+    let written = wanted.chunk_by(|(a, _), (b, _)| in_one_table(a, b));
+    batches.extend(written.map(|entries| entries.iter().map(write).collect()));
     batches.push(unwanted_groups(have, want));
-    batches.retain(|batch| !batch.is_empty());
+    batches.retain(|batch: &Vec<Change>| !batch.is_empty());
     batches
 }
 
@@ -94,61 +108,52 @@ fn unwanted_groups(have: &SwitchState, want: &SwitchState) -> Vec<Change> {
     have.groups.keys().filter(|id| !want.groups.contains_key(id)).map(change).collect()
 }
 
-fn unwanted_entries(have: &SwitchState, want: &SwitchState, table: Table) -> Vec<Change> {
-    let places = have.entries.keys().filter(|place| Table::named(&place.table) == Some(table));
-    let unwanted = places.filter(|place| !place.default && !want.entries.contains_key(place));
-    let change = |place: &TableEntry| Change { operation: Operation::Delete, entity: place.clone().into() };
-    unwanted.map(change).collect()
-}
-
-fn wanted_entries(have: &SwitchState, want: &SwitchState, table: Table) -> Vec<Change> {
-    let change = |(place, action): (&TableEntry, &Option<ActionCall>)| {
-        let operation = match have.entries.get(place) {
-            Some(same) if same == action => return None,
-            Some(_) => Operation::Modify,
-            None if place.default => Operation::Modify,
-            None => Operation::Insert,
-        };
-        let entry = TableEntry { action: action.clone(), ..place.clone() };
-        Some(Change { operation, entity: entry.into() })
-    };
-    let entries = want.entries.iter().filter(|(place, _)| Table::named(&place.table) == Some(table));
-    entries.filter_map(change).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use proptest::collection::{btree_map, btree_set};
+    use proptest::collection::{btree_map, btree_set, vec};
     use proptest::prelude::*;
+    use proptest::sample::select;
+    use tributary_p4runtime::entry::TableEntry;
+    use tributary_wire::{JobId, NodeId};
 
     use super::*;
+    use crate::tables::admission;
+    use crate::tables::identity::{self, SetIdentity};
+    use crate::testing::entries;
 
     fn replicas() -> impl Strategy<Value = BTreeSet<Replica>> {
         btree_set((0u32..4, 0u32..2), 0..4)
             .prop_map(|set| set.into_iter().map(|(port, instance)| Replica { port, instance }).collect())
     }
 
-    fn place() -> impl Strategy<Value = TableEntry> {
-        let tables = Table::ALL.into_iter().filter(|table| *table != Table::Identity);
-        (proptest::sample::select(tables.collect::<Vec<_>>()), 0u8..6)
-            .prop_map(|(table, value)| TableEntry::new(table.schema().name).exact("field", value))
-    }
-
-    fn action() -> impl Strategy<Value = Option<ActionCall>> {
-        ("[ab]", 0u8..3).prop_map(|(name, value)| Some(ActionCall::new(&name).with("parameter", value)))
+    /// Returns any entry except the identity, with one of a few keys and actions.
+    fn entry() -> impl Strategy<Value = (Key, Option<Action>)> {
+        let all = |(key, parameter)| entries(key, parameter).entries.into_iter().collect::<Vec<_>>();
+        (0u8..6, 1u8..4).prop_map(all).prop_flat_map(select)
     }
 
     fn state() -> impl Strategy<Value = SwitchState> {
-        let entries = btree_map(place(), action(), 0..12);
-        (btree_map(1u32..6, replicas(), 0..5), entries)
-            .prop_map(|(groups, entries)| SwitchState { groups, entries })
+        (btree_map(1u32..6, replicas(), 0..5), vec(entry(), 0..12))
+            .prop_map(|(groups, entries)| SwitchState { groups, entries: entries.into_iter().collect() })
     }
 
     fn with_identity(state: impl Strategy<Value = SwitchState>) -> impl Strategy<Value = SwitchState> {
-        (state, action()).prop_map(|(mut state, action)| {
-            state.put(TableEntry { action, ..TableEntry::default_of("identity") });
+        (state, 1u16..4).prop_map(|(mut state, node)| {
+            state.put(identity::Key {}, SetIdentity { node: NodeId::new(node) });
+            state
+        })
+    }
+
+    /// Returns a state that may have keys and an action that the controller never writes.
+    fn read_state() -> impl Strategy<Value = SwitchState> {
+        let foreign = |job: u16| TableEntry::new("admission").exact("job", 0u8).exact("ingress_port", job);
+        (state(), vec(0u16..3, 0..3), any::<bool>()).prop_map(move |(mut state, foreign_ports, unknown)| {
+            state.entries.extend(foreign_ports.into_iter().map(|port| tables::from_entry(&foreign(port))));
+            if let Some(mut entry) = state.entries.first_entry().filter(|_| unknown) {
+                entry.insert(None);
+            }
             state
         })
     }
@@ -174,28 +179,32 @@ mod tests {
         match change.entity.clone() {
             Entity::Multicast(group) => put(&mut state.groups, change.operation, (group.id, group.replicas)),
             // A default action always exists, so it can only be modified.
-            Entity::Table(entry) if entry.default => {
-                state.put(entry);
+            entity @ Entity::Table(TableEntry { default: true, .. }) => {
+                state.put_read(entity);
                 if change.operation == Operation::Modify { Ok(()) } else { Err("default action".into()) }
             }
-            Entity::Table(entry) => put(&mut state.entries, change.operation, (entry.place(), entry.action)),
+            Entity::Table(entry) => put(&mut state.entries, change.operation, tables::from_entry(&entry)),
             Entity::Counter(_) => Err("a counter".into()),
         }
     }
 
     /// Returns the operation and table of each change, in the order of writing.
-    fn order(batches: &[Vec<Change>]) -> Vec<(Operation, Option<Table>)> {
+    fn order(batches: &[Vec<Change>]) -> Vec<(Operation, Option<String>)> {
         let table = |change: &Change| match &change.entity {
-            Entity::Table(entry) => Table::named(&entry.table),
+            Entity::Table(entry) => Some(entry.table.clone()),
             _ => None,
         };
         batches.iter().flatten().map(|change| (change.operation, table(change))).collect()
     }
 
+    fn is_admission(table: &Option<String>) -> bool {
+        table.as_deref() == Some("admission")
+    }
+
     proptest! {
         #[test]
         fn the_changes_lead_to_what_is_wanted(
-            have in prop_oneof![state().boxed(), with_identity(state()).boxed()],
+            have in prop_oneof![read_state().boxed(), with_identity(read_state()).boxed()],
             want in with_identity(state()),
         ) {
             let mut now = have.clone();
@@ -210,17 +219,17 @@ mod tests {
         }
 
         #[test]
-        fn the_gate_closes_first_and_opens_last(have in state(), want in with_identity(state())) {
+        fn the_gate_closes_first_and_opens_last(have in read_state(), want in with_identity(state())) {
             let order = order(&diff(&have, &want));
-            let at = |wanted: fn(&(Operation, Option<Table>)) -> bool| {
+            let at = |wanted: fn(&(Operation, Option<String>)) -> bool| {
                 let positions = order.iter().enumerate().filter(move |(_, item)| wanted(item));
                 positions.map(|(position, _)| position).collect::<Vec<_>>()
             };
-            let closing = at(|(op, table)| *op == Operation::Delete && *table == Some(Table::Admission));
-            let opening = at(|(op, table)| *op != Operation::Delete && *table == Some(Table::Admission));
+            let closing = at(|(op, table)| *op == Operation::Delete && is_admission(table));
+            let opening = at(|(op, table)| *op != Operation::Delete && is_admission(table));
             let groups_come = at(|(op, table)| *op != Operation::Delete && table.is_none());
             let groups_go = at(|(op, table)| *op == Operation::Delete && table.is_none());
-            let other_entries = at(|(_, table)| table.is_some() && *table != Some(Table::Admission));
+            let other_entries = at(|(_, table)| table.is_some() && !is_admission(table));
             let before = |first: &[usize], second: &[usize]| {
                 first.iter().all(|a| second.iter().all(|b| a < b))
             };
@@ -233,8 +242,9 @@ mod tests {
 
     #[test]
     fn a_change_says_what_it_is_about() {
-        let entry = TableEntry::new("admission").exact("job", 7u8).exact("ingress_port", 2u8);
-        let change = Change { operation: Operation::Delete, entity: entry.into() };
+        let key = admission::Key { job: JobId::new(7).unwrap(), ingress_port: 2 };
+        let entity = tables::to_entry(&key.into(), None).into();
+        let change = Change { operation: Operation::Delete, entity };
         assert_eq!(change.to_string(), "delete admission[ingress_port=2, job=7]");
     }
 }

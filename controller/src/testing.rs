@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tributary_planner::{Aggregation, JobRequest};
 use tributary_topology::{NodeKey, Topology};
-use tributary_wire::SliceWidth;
 use tributary_wire::constants::MAX_CHILDREN;
+use tributary_wire::{JobId, MacAddr, Rank, SliceWidth};
 
 use crate::forwarding::base_state;
 use crate::jobs::{DesiredGeneration, Detachment, JobKey, OnDegraded, Terms};
@@ -15,6 +15,9 @@ use crate::pipeline::{Capacity, Pipeline, PipelineSource};
 use crate::quotas::{Asking, LOCAL};
 use crate::state::{ControllerState, CreateError};
 use crate::switch_state::SwitchState;
+use crate::tables::admission::{self, Admit, Kinds, SenderKey};
+use crate::tables::result_group::{self, Deliver};
+use crate::tables::{egress_guard, mac_forward};
 
 /// A topology with two workers under each of two leaves, and a root with the server.
 pub(crate) const TWO_LEAVES: &str = r#"
@@ -141,4 +144,30 @@ impl ControllerState {
 /// Returns a request for a job of all workers.
 pub(crate) fn request(window: u32, aggregation: Aggregation) -> JobRequest {
     JobRequest { aggregation, ..JobRequest::of(&topology(), window, 4_000_000).unwrap() }
+}
+
+/// Returns the state of a switch with an entry in each table except `identity`.
+/// All keys depend on `key`, and the actions with parameters depend on `parameter`.
+pub(crate) fn entries(key: u8, parameter: u8) -> SwitchState {
+    let job = JobId::new(1 + u16::from(key)).unwrap();
+    let (port, group) = (key.into(), parameter.into());
+    let mac = MacAddr::new(2, 0, 0, 0, 0, key);
+    let admit = Admit {
+        job_index: 3,
+        slot_base: 512,
+        slot_mask: 255,
+        children: 1 << 31 | 1,
+        kinds: Kinds { gradients: true, results: false },
+        aggregate: true,
+        fan_in: parameter,
+        rank: Rank::ALL,
+    };
+    let sender = SenderKey { job, ingress_port: port, source_mac: mac, source_ip: [10, 0, 0, key].into() };
+    let mut state = SwitchState::default();
+    state.put(mac_forward::Key { dst: mac }, mac_forward::Forward { port: group });
+    state.put(result_group::Key { job }, Deliver { group, release: true });
+    state.put(egress_guard::Key { job, egress_port: port }, egress_guard::Allow {});
+    state.put(sender, admit);
+    state.put(admission::Key { job, ingress_port: port }, admit);
+    state
 }

@@ -18,16 +18,16 @@ use crate::switch::SwitchHealth;
 
 /// Starts the tasks that monitor all switches and cables. They end with the manager.
 pub(crate) fn start(manager: &Arc<Manager>) {
-    for key in manager.switches().keys() {
+    for key in manager.switches.keys() {
         tokio::spawn(watch_switch(Arc::downgrade(manager), *key));
     }
     tokio::spawn(hear_switches(Arc::downgrade(manager)));
-    tokio::spawn(beat(Arc::downgrade(manager)));
+    tokio::spawn(tick(Arc::downgrade(manager)));
 }
 
 /// Notes each change of a switch's health, and wakes the jobs' reconcilers.
 async fn watch_switch(manager: Weak<Manager>, key: NodeKey) {
-    let Some(mut health) = manager.upgrade().and_then(|manager| Some(manager.switches().get(&key)?.health()))
+    let Some(mut health) = manager.upgrade().and_then(|manager| Some(manager.switches.get(&key)?.health()))
     else {
         return;
     };
@@ -52,7 +52,7 @@ async fn watch_switch(manager: Weak<Manager>, key: NodeKey) {
 
 /// Processes the probes that switches send to the controller.
 async fn hear_switches(manager: Weak<Manager>) {
-    let Some(mut packets) = manager.upgrade().map(|manager| manager.packet_ins()) else { return };
+    let Some(mut packets) = manager.upgrade().map(|manager| manager.packet_ins.subscribe()) else { return };
     loop {
         let packet = match packets.recv().await {
             Ok(packet) => packet,
@@ -69,16 +69,16 @@ async fn hear_switches(manager: Weak<Manager>) {
     }
 }
 
-/// Runs the beats. Each beat sends probes and evaluates the probes that have arrived since the last
-/// beat.
-async fn beat(manager: Weak<Manager>) {
-    let mut beats = interval(PROBE_INTERVAL);
-    // A delayed beat is not made up for, because missing probes from a period without beats prove nothing.
-    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+/// Runs the ticks. Each tick sends probes and evaluates the probes that have arrived since the last
+/// tick.
+async fn tick(manager: Weak<Manager>) {
+    let mut ticks = interval(PROBE_INTERVAL);
+    // A delayed tick is not made up for, because missing probes from a period without ticks prove nothing.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        beats.tick().await;
+        ticks.tick().await;
         let Some(manager) = manager.upgrade() else { return };
-        manager.beat();
+        manager.tick();
     }
 }
 
@@ -98,7 +98,7 @@ impl Manager {
         let topology = self.topology();
         let name = &topology[key].name;
         match (before, now) {
-            (SwitchHealth::Away { .. }, SwitchHealth::Up { .. }) => {
+            (SwitchHealth::Unreachable { .. }, SwitchHealth::Up { .. }) => {
                 self.events.of_node(EventKind::SwitchUp, name, "is up again, with what it should hold");
             }
             (SwitchHealth::Connecting { .. }, SwitchHealth::Up { .. }) => {
@@ -106,7 +106,7 @@ impl Manager {
             }
             (
                 SwitchHealth::Connecting { .. } | SwitchHealth::Up { .. },
-                SwitchHealth::Away { reason, .. },
+                SwitchHealth::Unreachable { reason, .. },
             ) => {
                 self.events.of_node(EventKind::SwitchAway, name, &format!("is away: {reason}"));
             }
@@ -136,13 +136,13 @@ impl Manager {
         state.jobs.note_heartbeat((host, &self.topology()[host].name), heartbeat, Instant::now());
     }
 
-    fn beat(&self) {
+    fn tick(&self) {
         self.send_probes();
         let news = {
             let mut state = self.state();
             let state: &mut ControllerState = &mut state;
             let hosts = &state.hosts;
-            let able = |key: NodeKey| match self.switches().get(&key) {
+            let able = |key: NodeKey| match self.switches.get(&key) {
                 Some(switch) => switch.health().borrow().is_up(),
                 None => hosts.attends(&self.topology()[key].name),
             };
@@ -152,14 +152,14 @@ impl Manager {
             // If all nodes become silent at once, the cause is probably the controller's own network, not the nodes.
             let alone = !state.cabling.is_heard()
                 && (state.cabling.expects(&able) || !state.standstills.is_steady(now));
-            if !alone && let Some(Standstill { from, to }) = state.standstills.beat(now) {
+            if !alone && let Some(Standstill { from, to }) = state.standstills.tick(now) {
                 let seconds = (to - from).as_secs_f64();
                 tracing::warn!(
                     seconds,
                     "this controller has stood still, or could hear nobody: whoever is away has time"
                 );
             }
-            state.cabling.beat(|key| able.contains(&key))
+            state.cabling.tick(|key| able.contains(&key))
         };
         for news in &news {
             self.announce(news);
@@ -172,7 +172,7 @@ impl Manager {
             let state = self.state();
             (state.capacity.widest, state.cabling.are_long_probes_due())
         };
-        for (key, switch) in self.switches() {
+        for (key, switch) in &self.switches {
             let (node, source) = (topology[*key].id, source_of(topology[*key].id));
             for via in topology.neighbours(*key) {
                 let probe = Probe { node, port: via.port };

@@ -3,7 +3,6 @@
 //! A member knows its own contribution, but not the contributions of the other members. Each member with a wrong sum
 //! reports its contribution here. All members receive the result of the comparison, so that each process can name the
 //! rank that differs.
-//! differs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -14,7 +14,7 @@ pub(crate) fn hosts(manager: &Manager) -> Vec<v1::Host> {
     let faults = CableFaults::of(manager);
     let (state, now) = (manager.state(), Instant::now());
     let of_host = |(key, node, host): (_, &tributary_topology::Node, &tributary_topology::Host)| {
-        let turned_away = state.hosts.turned_away(&node.name);
+        let refused = state.hosts.refused(&node.name);
         let link = manager.topology().neighbours(key).first().map(|via| via.link);
         v1::Host {
             name: node.name.clone(),
@@ -26,7 +26,7 @@ pub(crate) fn hosts(manager: &Manager) -> Vec<v1::Host> {
             }
             .into(),
             daemons: state.hosts.heard_of(&node.name, now).map(daemon).collect(),
-            turned_away: turned_away.map(|(at, reason)| v1::TurnedAway {
+            turned_away: refused.map(|(at, reason)| v1::TurnedAway {
                 reason: reason.clone(),
                 milliseconds_ago: milliseconds(at.elapsed()),
             }),

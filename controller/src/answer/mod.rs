@@ -15,7 +15,7 @@ use tributary_wire::Rank;
 
 use crate::clock::{self, milliseconds};
 use crate::fallback::{Cause, Fallback};
-use crate::jobs::{Job, JobKey, ParticipantId, ProcessReport, State};
+use crate::jobs::{Job, JobKey, JobState, ParticipantId, ProcessReport};
 use crate::liveness::{Doubt, ProvenPaths};
 use crate::manager::Manager;
 use crate::state::ControllerState;
@@ -61,12 +61,12 @@ pub(crate) fn plan_summary(plan: &Plan) -> v1::PlanSummary {
 /// Returns a job and its state.
 pub(crate) fn job(topology: &Topology, state: &ControllerState, (key, job): (JobKey, &Job)) -> v1::Job {
     let (job_state, reason) = match job.state() {
-        State::Queued => (v1::JobState::Queued, ""),
-        State::Created => (v1::JobState::Created, ""),
-        State::Installing => (v1::JobState::Installing, ""),
-        State::Running => (v1::JobState::Running, ""),
-        State::Ended => (v1::JobState::Ended, ""),
-        State::Failed(reason) => (v1::JobState::Failed, reason.as_str()),
+        JobState::Queued => (v1::JobState::Queued, ""),
+        JobState::Created => (v1::JobState::Created, ""),
+        JobState::Installing => (v1::JobState::Installing, ""),
+        JobState::Running => (v1::JobState::Running, ""),
+        JobState::Ended => (v1::JobState::Ended, ""),
+        JobState::Failed(reason) => (v1::JobState::Failed, reason.as_str()),
     };
     v1::Job {
         name: job.record.name.clone(),
@@ -89,9 +89,9 @@ pub(crate) fn job(topology: &Topology, state: &ControllerState, (key, job): (Job
 
 /// Lists what a job waits for: slots, members, results, or a path if all members have joined.
 fn waiting_for(topology: &Topology, state: &ControllerState, job: &Job) -> Vec<String> {
-    let slots = (*job.state() == State::Queued).then(|| job.waits.clone());
+    let slots = (*job.state() == JobState::Queued).then(|| job.waits.clone());
     let members = job.waiting_for();
-    let lacks_way = *job.state() == State::Created && members.is_empty();
+    let lacks_way = *job.state() == JobState::Created && members.is_empty();
     let losses = state.health.losses(topology).filter(|_| lacks_way);
     let way = losses.map(|losses| format!("a way through the fabric (dead: {losses})"));
     slots.into_iter().chain(members).chain(way).chain(stalled(job, state)).collect()

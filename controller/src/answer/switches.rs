@@ -7,7 +7,7 @@ use super::cable_faults::CableFaults;
 use crate::clock::milliseconds;
 use crate::manager::Manager;
 use crate::slots::SlotMap;
-use crate::switch::{AwayCause, Comparison, Switch, SwitchHealth};
+use crate::switch::{Comparison, Switch, SwitchHealth, UnreachableCause};
 
 /// Returns the managed switches, in the order of the topology.
 pub(crate) fn switches(manager: &Manager) -> Vec<v1::Switch> {
@@ -21,7 +21,7 @@ pub(crate) fn switches(manager: &Manager) -> Vec<v1::Switch> {
             ..switch(&topology, *key, one)
         }
     };
-    manager.switches().iter().map(of_switch).collect()
+    manager.switches.iter().map(of_switch).collect()
 }
 
 /// Returns a switch and its health, without the fields that come from the controller's state.
@@ -30,8 +30,8 @@ fn switch(topology: &Topology, key: NodeKey, switch: &Switch) -> v1::Switch {
     let (state, reason, cause) = match &health {
         SwitchHealth::Connecting { .. } => (v1::SwitchState::Connecting, "", v1::AwayCause::Unspecified),
         SwitchHealth::Up { .. } => (v1::SwitchState::Up, "", v1::AwayCause::Unspecified),
-        SwitchHealth::Away { reason, cause, .. } => {
-            (v1::SwitchState::Away, reason.as_str(), away_cause(*cause))
+        SwitchHealth::Unreachable { reason, cause, .. } => {
+            (v1::SwitchState::Away, reason.as_str(), unreachable_cause(*cause))
         }
     };
     let program = switch.program();
@@ -55,11 +55,11 @@ fn switch(topology: &Topology, key: NodeKey, switch: &Switch) -> v1::Switch {
     }
 }
 
-fn away_cause(cause: AwayCause) -> v1::AwayCause {
+fn unreachable_cause(cause: UnreachableCause) -> v1::AwayCause {
     match cause {
-        AwayCause::NotRunning | AwayCause::NoAnswer => v1::AwayCause::NoAnswer,
-        AwayCause::OtherController => v1::AwayCause::OtherController,
-        AwayCause::Refuses => v1::AwayCause::Refuses,
+        UnreachableCause::NotRunning | UnreachableCause::NoAnswer => v1::AwayCause::NoAnswer,
+        UnreachableCause::OtherController => v1::AwayCause::OtherController,
+        UnreachableCause::Refuses => v1::AwayCause::Refuses,
     }
 }
 
@@ -68,7 +68,7 @@ pub(crate) async fn comparisons(
     manager: &Manager,
     wanted: impl Fn(&str) -> bool,
 ) -> Vec<v1::TableComparison> {
-    let wanted = manager.switches().values().filter(|switch| wanted(switch.name()));
+    let wanted = manager.switches.values().filter(|switch| wanted(switch.name()));
     // All comparisons start before the first answer is awaited.
     let asked: Vec<_> = wanted.map(|switch| (switch.name().to_owned(), switch.compare())).collect();
     let mut comparisons = Vec::new();

@@ -12,7 +12,7 @@ use tributary_wire::Rank;
 use super::decision_inputs::{DecisionInputs, STALL_INTERVAL, STUCK_PATIENCE};
 use super::degraded_policy::better_group;
 use super::detachment::{Detachment, Expectation};
-use super::job::{Job, State};
+use super::job::{Job, JobState};
 use super::membership_view::{MembershipView, can_serve};
 use super::participant::ParticipantId;
 use crate::liveness::{Doubt, ProvenPaths};
@@ -81,10 +81,10 @@ impl DesiredGeneration {
 /// Decides the next step of a job.
 pub(crate) fn next_step(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     match job.state() {
-        State::Queued => in_the_queue(job, inputs),
-        State::Created => before_start(job, inputs),
-        State::Installing | State::Running => while_running(job, inputs),
-        State::Ended | State::Failed(_) => Step::Over,
+        JobState::Queued => in_the_queue(job, inputs),
+        JobState::Created => before_start(job, inputs),
+        JobState::Installing | JobState::Running => while_running(job, inputs),
+        JobState::Ended | JobState::Failed(_) => Step::Over,
     }
 }
 
@@ -140,10 +140,10 @@ fn before_start(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
 
 fn while_running(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     let view = MembershipView::of(job, inputs);
-    if let Some(reason) = view.loss().filter(|_| job.record.terms.rigid && !job.is_at_its_end()) {
+    if let Some(reason) = view.loss().filter(|_| job.record.terms.rigid && !job.at_its_end) {
         return Step::Fail(reason);
     }
-    if view.members.is_empty() && job.is_at_its_end() {
+    if view.members.is_empty() && job.at_its_end {
         return Step::End;
     }
     if view.members.is_empty() {
@@ -216,7 +216,7 @@ fn betterment(
     servers: &[NodeKey],
     inputs: &DecisionInputs<'_>,
 ) -> Step {
-    if job.is_at_its_end() {
+    if job.at_its_end {
         return Step::Rest(view.earliest_return());
     }
     let joining = match view.joiners(job, inputs) {

@@ -40,7 +40,7 @@ pub(super) fn better_group(job: &Job, present: &[Member]) -> Option<Group> {
     out.sort_unstable();
     let detachment = Detachment { ranks: out, mode: best.mode };
     let can_come = |rank: &Rank| {
-        job.participant(&ParticipantId::Worker(*rank)).is_some_and(|one| one.waits_to_come_in())
+        job.participants.get(&ParticipantId::Worker(*rank)).is_some_and(|one| one.waits_to_come_in())
     };
     let expected = Expectation { before: decision.today, predicted: best.seconds };
     returning.iter().all(can_come).then_some(Group { members, returning, detachment, expected })

@@ -1,15 +1,19 @@
 //! The part that a job adds to the desired state of a switch.
 
+use tributary_api::Endpoint;
 use tributary_planner::SwitchRole;
 use tributary_topology::{NodeKey, Topology};
-use tributary_wire::JobId;
+use tributary_wire::{JobId, Rank};
 
 use super::generation::Generation;
 use super::member::endpoint;
 use super::record::JobRecord;
+use crate::slots::SlotBlock;
 use crate::switch_state::SwitchState;
-use crate::tables::admission::{self, Admit, Kinds, SlotBlock};
-use crate::tables::{egress_guard, multicast, result_group, sender_admission};
+use crate::tables::admission::{self, Admit, AdmitBySender, Kinds, SenderKey};
+use crate::tables::egress_guard::{self, Allow};
+use crate::tables::multicast;
+use crate::tables::result_group::{self, Deliver};
 
 /// Adds the entries of the job's installed generations to the desired state of `switch`.
 /// A switch gets no entries for a generation if it is not on the generation's tree or does not run our program.
@@ -31,13 +35,13 @@ fn add_generation(
     for role in on_tree {
         let slots = generation.switches.get(&switch).copied().flatten();
         add_admission(state, topology, role, job, job_index, slots);
-        for port in &role.egress_ports {
-            state.put(egress_guard::entry(job, *port));
+        for &egress_port in &role.egress_ports {
+            state.put(egress_guard::Key { job, egress_port }, Allow {});
         }
         if let Some(results) = &role.result_group {
             let group = multicast::job_group(job_index, generation.number);
             state.put_group(group, results.ports.iter().copied());
-            state.put(result_group::entry(job, group, results.release));
+            state.put(result_group::Key { job }, Deliver { group, release: results.release });
         }
     }
 }
@@ -53,26 +57,28 @@ fn add_admission(
     job_index: u16,
     slots: Option<SlotBlock>,
 ) {
+    let slots = slots.unwrap_or(SlotBlock { base: 0, size: 1 });
     for admitted in &role.admission {
-        let key = admission::Key { job, ingress_port: admitted.ingress_port };
+        let ingress_port = admitted.ingress_port;
+        let key = admission::Key { job, ingress_port };
         let admit = Admit {
             job_index,
-            slots,
+            slot_base: slots.base,
+            slot_mask: slots.size - 1,
             children: admitted.children,
             kinds: Kinds { gradients: admitted.gradient, results: admitted.result },
             aggregate: admitted.aggregate,
             fan_in: admitted.fan_in,
-            rank: admitted.rank,
+            rank: admitted.rank.map_or(Rank::ALL, Rank::new),
         };
         match &admitted.sender {
-            None => state.put(admission::entry(key, &admit)),
+            None => state.put(key, admit),
             Some(sender) => {
-                state.put(admission::by_sender(key));
+                state.put(key, AdmitBySender {});
                 // An address always exists, because every sender is a host of the topology.
-                let address = endpoint(topology, sender.key);
-                address
-                    .into_iter()
-                    .for_each(|address| state.put(sender_admission::entry(key, address, &admit)));
+                if let Some(Endpoint { mac: source_mac, ip: source_ip }) = endpoint(topology, sender.key) {
+                    state.put(SenderKey { job, ingress_port, source_mac, source_ip }, admit);
+                }
             }
         }
     }

@@ -8,7 +8,7 @@ use tributary_wire::{JobId, Rank, Seq};
 
 use super::detachment::Detachment;
 use crate::fallback::Fallback;
-use crate::tables::admission::SlotBlock;
+use crate::slots::SlotBlock;
 
 /// A generation of a job.
 #[derive(Debug, Clone)]

@@ -12,7 +12,7 @@ use tributary_wire::Rank;
 use super::decision_inputs::{DecisionInputs, STALL_INTERVAL};
 use super::degraded_policy::well_again;
 use super::detachment::Detachment;
-use super::job::{Job, State};
+use super::job::{Job, JobState};
 use super::participant::{Participant, ParticipantId};
 use crate::liveness::{Doubt, ProvenPaths};
 
@@ -73,7 +73,7 @@ impl<'a> MembershipView<'a> {
     /// Determines the present members and server of a job.
     pub(super) fn of(job: &Job, inputs: &DecisionInputs<'a>) -> Self {
         let all = Self::with(job, inputs, Unheard::May);
-        if *job.state() != State::Running {
+        if *job.state() != JobState::Running {
             return Self { doubt: Doubt::Dead, ..all };
         }
         let Some(stalled) = inputs.stalled else { return all };
@@ -153,7 +153,7 @@ impl<'a> MembershipView<'a> {
                     view.lost.push(worker.name.clone());
                     let is_absent = |one: &&Participant| one.gone.is_some();
                     view.absent.extend(
-                        job.participant(&ParticipantId::Worker(rank)).filter(is_absent).map(|_| rank),
+                        job.participants.get(&ParticipantId::Worker(rank)).filter(is_absent).map(|_| rank),
                     );
                 }
                 present => {
@@ -170,7 +170,7 @@ impl<'a> MembershipView<'a> {
     }
 
     fn note(&mut self, presence: Presence) {
-        if let Presence::Away(until) = presence {
+        if let Presence::Unreachable(until) = presence {
             self.returns.push(until);
         }
     }
@@ -225,7 +225,8 @@ impl<'a> MembershipView<'a> {
     /// Returns true if all members support workers that join and leave.
     pub(super) fn is_elastic(&self, job: &Job) -> bool {
         let elastic = |member: &Member| {
-            job.participant(&ParticipantId::Worker(Rank::new(member.rank)))
+            job.participants
+                .get(&ParticipantId::Worker(Rank::new(member.rank)))
                 .is_some_and(|participant| participant.elastic)
         };
         self.members.iter().all(elastic)
@@ -245,7 +246,7 @@ impl<'a> MembershipView<'a> {
             let is_in = self.members.iter().any(|one| one.rank == member.rank);
             let may_come =
                 |one: &Participant| one.waits_to_come_in() && (!one.detached || well_again.contains(&rank));
-            let comes = job.participant(&ParticipantId::Worker(rank)).is_some_and(may_come);
+            let comes = job.participants.get(&ParticipantId::Worker(rank)).is_some_and(may_come);
             comes && !is_in && !inputs.fabric.dead_nodes.contains(&member.host)
         };
         match self.is_elastic(job) && !self.is_awaiting() {
@@ -273,7 +274,7 @@ fn given_up<'a>(job: &'a Job, host: &str, inputs: &DecisionInputs<'_>) -> Option
 enum Presence {
     Here,
     /// The member may come back until this time.
-    Away(Instant),
+    Unreachable(Instant),
     Gone,
 }
 
@@ -287,7 +288,7 @@ enum Unheard {
 }
 
 fn presence(job: &Job, id: &ParticipantId, inputs: &DecisionInputs<'_>, unheard: Unheard) -> Presence {
-    let Some(participant) = job.participant(id).filter(|participant| participant.started) else {
+    let Some(participant) = job.participants.get(id).filter(|participant| participant.started) else {
         return Presence::Gone;
     };
     let is_late = |told: Instant| inputs.stalled.is_some() && inputs.now >= told + CHANGE_PATIENCE;
@@ -302,7 +303,7 @@ fn presence(job: &Job, id: &ParticipantId, inputs: &DecisionInputs<'_>, unheard:
         Unheard::MayNot => false,
     };
     if lives && !is_left_behind {
-        return Presence::Away(inputs.now + STALL_INTERVAL);
+        return Presence::Unreachable(inputs.now + STALL_INTERVAL);
     }
     let by_standstill =
         |one: &Standstill| gone + STANDSTILL_SPREAD >= one.from && gone <= one.to + STANDSTILL_SPREAD;
@@ -314,7 +315,7 @@ fn presence(job: &Job, id: &ParticipantId, inputs: &DecisionInputs<'_>, unheard:
     }
     let patience = if signs.attends_since.is_some() { AWAY_PATIENCE } else { GONE_PATIENCE };
     let until = gone + patience;
-    if inputs.now < until { Presence::Away(until) } else { Presence::Gone }
+    if inputs.now < until { Presence::Unreachable(until) } else { Presence::Gone }
 }
 
 /// Returns the presence of a member that must reconnect and has not done so since `since`.
@@ -325,13 +326,13 @@ fn taken_up(since: Instant, is_rigid: bool, is_stalled: bool, now: Instant) -> P
     if now >= latest {
         Presence::Gone
     } else if is_rigid {
-        Presence::Away(latest)
+        Presence::Unreachable(latest)
     } else if now < soonest {
-        Presence::Away(soonest)
+        Presence::Unreachable(soonest)
     } else if is_stalled {
         Presence::Gone
     } else {
-        Presence::Away(latest.min(now + STALL_INTERVAL))
+        Presence::Unreachable(latest.min(now + STALL_INTERVAL))
     }
 }
 
@@ -344,12 +345,16 @@ mod tests {
         let since = Instant::now();
         let at = |seconds| since + Duration::from_secs_f64(seconds);
         let presence = |is_rigid, is_stalled, seconds| taken_up(since, is_rigid, is_stalled, at(seconds));
-        assert_eq!(presence(false, true, 1.0), Presence::Away(at(1.8)));
+        assert_eq!(presence(false, true, 1.0), Presence::Unreachable(at(1.8)));
         assert_eq!(presence(false, true, 2.0), Presence::Gone);
-        assert_eq!(presence(false, false, 2.0), Presence::Away(at(2.2)), "it is looked again soon");
-        assert_eq!(presence(false, false, 7.9), Presence::Away(at(8.0)));
+        assert_eq!(presence(false, false, 2.0), Presence::Unreachable(at(2.2)), "it is looked again soon");
+        assert_eq!(presence(false, false, 7.9), Presence::Unreachable(at(8.0)));
         assert_eq!(presence(false, false, 8.0), Presence::Gone);
-        assert_eq!(presence(true, true, 2.0), Presence::Away(at(8.0)), "a rigid job would be lost with it");
+        assert_eq!(
+            presence(true, true, 2.0),
+            Presence::Unreachable(at(8.0)),
+            "a rigid job would be lost with it"
+        );
         assert_eq!(presence(true, true, 8.0), Presence::Gone);
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Profiles {
     /// them.
     collected: (Number, BTreeMap<Rank, Profile>),
     /// The number and outcome of the last complete profile.
-    outcome: Option<(Number, Outcome)>,
+    outcome: Option<(Number, ProfileOutcome)>,
     /// Stalls because of which profiles were discarded since the last schedule.
     thrown_out: Vec<Stall>,
     /// The last schedule.
@@ -51,7 +51,7 @@ pub(crate) struct Agreed {
 
 /// The outcome of a profile. All workers get the same outcome.
 #[derive(Debug, Clone)]
-pub(crate) enum Outcome {
+pub(crate) enum ProfileOutcome {
     Agreed(Arc<Agreed>),
     ThrownOut(Stall),
     Unequal(ProfileError),
@@ -60,7 +60,7 @@ pub(crate) enum Outcome {
 /// The answer to a worker that submits a profile.
 #[derive(Debug, Clone)]
 pub(crate) enum HandedIn {
-    Outcome(Outcome),
+    Outcome(ProfileOutcome),
     /// The outcome is open, because these ranks have not submitted the profile yet.
     Awaited(Vec<Rank>),
     /// The other workers have already moved on to the profile with this number.
@@ -108,23 +108,23 @@ impl Profiles {
         HandedIn::Outcome(outcome)
     }
 
-    fn decide(&mut self, version: u32, ranks: Vec<Rank>, now: Instant) -> Outcome {
+    fn decide(&mut self, version: u32, ranks: Vec<Rank>, now: Instant) -> ProfileOutcome {
         let profiles = std::mem::take(&mut self.collected.1);
         let of_members = profiles.iter().filter(|(rank, _)| ranks.contains(rank));
         let profile = match Profile::slowest(of_members.map(|(rank, profile)| (rank.get().into(), profile))) {
             Ok(profile) => profile,
-            Err(error) => return Outcome::Unequal(error),
+            Err(error) => return ProfileOutcome::Unequal(error),
         };
         match decide(&profile, &self.thrown_out) {
             Decision::ThrownOut(stall) => {
                 self.thrown_out.push(stall);
-                Outcome::ThrownOut(stall)
+                ProfileOutcome::ThrownOut(stall)
             }
             Decision::Schedule(schedule) => {
                 let thrown_out = std::mem::take(&mut self.thrown_out).len();
                 let agreed = Arc::new(Agreed { version, schedule, profile, ranks, thrown_out, at: now });
                 self.agreed = Some(Arc::clone(&agreed));
-                Outcome::Agreed(agreed)
+                ProfileOutcome::Agreed(agreed)
             }
         }
     }

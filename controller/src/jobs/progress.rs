@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tributary_api::v1;
+use tributary_planner::degraded::Verdict;
 use tributary_topology::NodeKey;
 use tributary_wire::Rank;
 
-use super::job::Job;
+use super::decision_inputs::STUCK_PATIENCE;
+use super::detachment::OnDegraded;
+use super::job::{Job, JobState};
 use super::participant::ParticipantId;
 use super::progress_report::{ProcessReport, ProgressReport, ServerReport};
 
@@ -31,7 +34,7 @@ impl Job {
         now: Instant,
     ) {
         let server = ParticipantId::Server(host.to_owned());
-        if self.participant(&server).is_some()
+        if self.participants.get(&server).is_some()
             && let Some(served) = heartbeat.served.iter().find(|served| served.job == self.record.name)
         {
             let ranks = served.asking_ranks.iter().filter_map(|rank| u16::try_from(*rank).ok());
@@ -41,7 +44,7 @@ impl Job {
         let member = self.record.request.workers.iter().find(|member| member.host == key);
         let Some(rank) = member.map(|member| Rank::new(member.rank)) else { return };
         let worker = ParticipantId::Worker(rank);
-        if self.participant(&worker).is_some()
+        if self.participants.get(&worker).is_some()
             && let Some(progress) = heartbeat.jobs.iter().find(|progress| progress.job == self.record.name)
         {
             let report = ProcessReport {
@@ -58,15 +61,26 @@ impl Job {
         }
     }
 
+    /// Notes the progress of a rank's process. Returns true if the progress may require a change of the
+    /// job.
+    fn note_progress(&mut self, rank: Rank, progress: &v1::JobProgress) -> bool {
+        let OnDegraded { auto, theta } = self.record.terms.on_degraded;
+        let news = *self.state() == JobState::Running && self.measured.note(rank.get(), progress);
+        let is_degraded =
+            || matches!(self.measured.team().decide(theta).verdict, Verdict::Change | Verdict::Return(_));
+        Duration::from_millis(progress.stalled_in_generation_milliseconds) >= STUCK_PATIENCE
+            || news && auto && is_degraded()
+    }
+
     fn keep_report(&mut self, id: &ParticipantId, report: ProgressReport) {
-        if let Some(participant) = self.participant_mut(id) {
+        if let Some(participant) = self.participants.get_mut(id) {
             participant.report = Some(report);
         }
     }
 
     /// Returns the last report on the worker with this rank.
     pub(crate) fn process_report(&self, rank: Rank) -> Option<ProcessReport> {
-        match self.participant(&ParticipantId::Worker(rank))?.report {
+        match self.participants.get(&ParticipantId::Worker(rank))?.report {
             Some(ProgressReport::Worker(report)) => Some(report),
             _ => None,
         }
@@ -74,7 +88,7 @@ impl Job {
 
     /// Returns the time of the last report on a participant.
     pub(crate) fn last_report(&self, id: &ParticipantId) -> Option<Instant> {
-        self.participant(id)?.report.as_ref().map(ProgressReport::at)
+        self.participants.get(id)?.report.as_ref().map(ProgressReport::at)
     }
 
     /// Returns the time that each process of the present generation has waited for a result in that
@@ -105,7 +119,7 @@ impl Job {
     /// The set is empty if the report is outdated.
     pub(crate) fn asking(&self, now: Instant) -> BTreeSet<Rank> {
         let server = ParticipantId::Server(self.record.generation().plan.server.name.clone());
-        match self.participant(&server).and_then(|server| server.report.as_ref()) {
+        match self.participants.get(&server).and_then(|server| server.report.as_ref()) {
             Some(ProgressReport::Server(report)) if now.duration_since(report.at) < HEARD => {
                 report.asking.clone()
             }

@@ -102,16 +102,18 @@ impl Registry {
     }
 
     /// Leaves every job to the next controller, by closing the members' streams.
+    /// The streams end without an event, from which members conclude that the controller is unreachable.
     pub(crate) fn hang_up(&mut self) {
         for job in self.jobs.values_mut() {
-            job.hang_up();
+            job.participants.clear();
         }
     }
 
-    /// Fails every job that is alive.
-    pub(crate) fn fail_all(&mut self, reason: &str) {
+    /// Fails every job that is alive, because the controller stops.
+    pub(crate) fn fail_all(&mut self) {
+        let failure = v1::JobFailed { reason: "the controller was shut down".to_owned(), wrong_sum: false };
         for job in self.jobs.values_mut() {
-            job.fail(v1::JobFailed { reason: reason.to_owned(), wrong_sum: false });
+            job.fail(failure.clone());
         }
     }
 

@@ -17,12 +17,12 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct Health {
     file: PathBuf,
     patience: Duration,
-    state: Mutex<State>,
+    state: Mutex<WriteState>,
     closed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WriteState {
     /// The start time of the write that the disk has not completed; `None` if no write is in progress.
     asked: Option<Instant>,
     /// True once the watchdog has logged that the disk hangs.
@@ -85,7 +85,7 @@ impl Health {
     }
 
     /// Returns the error for a disk that has not answered for longer than the limit; `None` otherwise.
-    fn overdue(&self, state: &State) -> Option<JournalError> {
+    fn overdue(&self, state: &WriteState) -> Option<JournalError> {
         let waited = state.asked.map(|asked| asked.elapsed()).filter(|waited| *waited > self.patience);
         waited.map(|waited| self.hangs(waited))
     }

@@ -14,10 +14,10 @@ use tributary_wire::{JobId, JobSecret, Rank, Seq, SliceWidth};
 
 use crate::fallback::Fallback;
 use crate::jobs::{
-    Beginning, Detachment, Generation, Job, JobKey, JobRecord, OnDegraded, Stage, State, Terms,
+    Beginning, Detachment, Generation, Job, JobKey, JobRecord, JobState, OnDegraded, Stage, Terms,
 };
 use crate::quotas::LOCAL;
-use crate::tables::admission::SlotBlock;
+use crate::slots::SlotBlock;
 use crate::token::Token;
 
 /// For each changed job, its new record; `None` if the journal must remove the job.
@@ -142,7 +142,7 @@ impl StoredJob {
             theta: terms.on_degraded.theta,
             job_index: record.job_index,
             has_started: job.has_lasting_start(),
-            is_queued: *job.state() == State::Queued,
+            is_queued: *job.state() == JobState::Queued,
             elastic: job.is_elastic(),
             last_change: record.last_change.clone(),
             issued: record.issued,

@@ -16,7 +16,7 @@ use tributary_planner::Aggregation;
 
 use super::*;
 use crate::access::Access;
-use crate::jobs::{Joining, State as JobState};
+use crate::jobs::{JobState, Joining};
 use crate::manager::Manager;
 use crate::quotas::{Asking, LOCAL};
 use crate::reconciler;
@@ -28,11 +28,11 @@ use crate::testing;
 #[derive(Debug, Default, Clone)]
 struct Disk {
     bytes: Arc<InMemoryBackend>,
-    state: Arc<(Mutex<State>, Condvar)>,
+    state: Arc<(Mutex<DiskState>, Condvar)>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum DiskState {
     #[default]
     Works,
     Hangs,
@@ -40,7 +40,7 @@ enum State {
 }
 
 impl Disk {
-    fn set(&self, state: State) {
+    fn set(&self, state: DiskState) {
         *self.state.0.lock().unwrap() = state;
         self.state.1.notify_all();
     }
@@ -60,9 +60,9 @@ impl StorageBackend for Disk {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let state = self.state.1.wait_while(self.state.0.lock().unwrap(), |state| *state == State::Hangs);
+        let state = self.state.1.wait_while(self.state.0.lock().unwrap(), |state| *state == DiskState::Hangs);
         match *state.unwrap() {
-            State::Full => Err(io::ErrorKind::StorageFull.into()),
+            DiskState::Full => Err(io::ErrorKind::StorageFull.into()),
             _ => self.bytes.sync_data(),
         }
     }
@@ -99,7 +99,7 @@ async fn a_disk_that_hangs_holds_up_only_those_who_wait_for_it() {
     let (disk, topology, mut state) =
         (Disk::default(), testing::topology(), testing::controller_state(64, 4));
     let journal = journal(&disk);
-    disk.set(State::Hangs);
+    disk.set(DiskState::Hangs);
     let (first, second) = (created(&mut state, "first"), created(&mut state, "second"));
     let keep = |state: &ControllerState, key| {
         Box::pin(journal.keep(&topology, key, state.jobs.get(key).unwrap()).outcome())
@@ -114,7 +114,7 @@ async fn a_disk_that_hangs_holds_up_only_those_who_wait_for_it() {
     // Records are written in the order in which they were submitted. The last record says that the job is over.
     state.jobs.get_mut(second).unwrap().end();
     let forgotten = keep(&state, second);
-    disk.set(State::Works);
+    disk.set(DiskState::Works);
     written.await.unwrap();
     forgotten.await.unwrap();
     assert_eq!(names(&journal), ["first"]);
@@ -128,12 +128,12 @@ async fn a_full_disk_is_told_to_whoever_waits_until_there_is_room_and_what_was_w
     let (first, second) = (created(&mut state, "first"), created(&mut state, "second"));
     let keep = |key| journal.keep(&topology, key, state.jobs.get(key).unwrap()).outcome();
     keep(first).await.unwrap();
-    disk.set(State::Full);
+    disk.set(DiskState::Full);
     let error = keep(second).await.unwrap_err();
     assert!(matches!(error, JournalError::Write { .. }), "{error}");
     assert!(error.to_string().contains("a test's: cannot write"), "{error}");
     // The disk has room again. The journal also writes the record for which no caller waited.
-    disk.set(State::Works);
+    disk.set(DiskState::Works);
     keep(first).await.unwrap();
     assert_eq!(names(&journal), ["first", "second"]);
 }
@@ -315,7 +315,7 @@ async fn a_disk_that_hangs_is_a_problem_until_it_answers() {
         (Disk::default(), testing::topology(), testing::controller_state(64, 4));
     let journal = journal_with(&disk, Duration::ZERO);
     let key = created(&mut state, "job");
-    disk.set(State::Hangs);
+    disk.set(DiskState::Hangs);
     let written = journal.keep(&topology, key, state.jobs.get(key).unwrap()).outcome();
     let problem = loop {
         if let Some(problem) = journal.problem() {
@@ -324,7 +324,7 @@ async fn a_disk_that_hangs_is_a_problem_until_it_answers() {
     };
     assert!(matches!(problem, JournalError::Hangs { .. }), "{problem}");
     assert!(problem.to_string().contains("a test's: the disk has not answered"), "{problem}");
-    disk.set(State::Works);
+    disk.set(DiskState::Works);
     written.await.unwrap();
     while journal.problem().is_some() {}
 }
@@ -337,7 +337,7 @@ async fn who_creates_or_ends_a_job_is_answered_though_the_disk_hangs_and_the_job
     let request = testing::request(4, Aggregation::Tree);
     let create = |name| reconciler::create_job(&manager, &asking, name, &request, testing::TERMS);
     let kept = create("kept").await.unwrap();
-    disk.set(State::Hangs);
+    disk.set(DiskState::Hangs);
     // Time can be paused, because no other work is in progress. It then jumps to the end of each wait.
     tokio::time::pause();
     let refused = create("refused").await.unwrap_err().to_string();
@@ -345,7 +345,7 @@ async fn who_creates_or_ends_a_job_is_answered_though_the_disk_hangs_and_the_job
     let ended = manager.end(kept).await.unwrap_err().to_string();
     assert!(ended.contains("has ended, but that is not on disk") && ended.contains("for 5s"), "{ended}");
     tokio::time::resume();
-    disk.set(State::Works);
+    disk.set(DiskState::Works);
     let last = create("last").await.unwrap();
     assert_eq!(names(&manager.journal), ["last"]);
     let state = manager.state();
@@ -358,7 +358,7 @@ async fn a_job_whose_creator_has_hung_up_is_ended_since_nobody_has_its_token() {
     let (disk, topology, state) = (Disk::default(), testing::topology(), testing::controller_state(64, 4));
     let manager = Manager::start(topology, journal(&disk), state, BTreeMap::new(), broadcast::Sender::new(1));
     let service = Service { manager: manager.clone(), access: Access::Open };
-    disk.set(State::Hangs);
+    disk.set(DiskState::Hangs);
     let request = v1::CreateJobRequest { name: "job".to_owned(), window: 4, ..Default::default() };
     let mut creating = service.create_job(Request::new(request));
     let states = || manager.state().jobs.iter().map(|(_, job)| job.is_alive()).collect::<Vec<_>>();
@@ -370,7 +370,7 @@ async fn a_job_whose_creator_has_hung_up_is_ended_since_nobody_has_its_token() {
         }
     }
     drop(creating);
-    disk.set(State::Works);
+    disk.set(DiskState::Works);
     while states() != [false] {
         tokio::task::yield_now().await;
     }
@@ -395,7 +395,7 @@ async fn no_generation_is_used_up_while_none_can_be_written_down() {
         tokio::task::yield_now().await;
     }
 
-    disk.set(State::Full);
+    disk.set(DiskState::Full);
     let leave = v1::LeaveRequest {
         job: "job".into(),
         token: token.to_vec(),
@@ -416,7 +416,7 @@ async fn no_generation_is_used_up_while_none_can_be_written_down() {
     // Only the attempt that found the disk full may have issued a number.
     let issued = of(&manager, key, |job| job.record.issued);
     assert!(issued <= 2, "{issued}");
-    disk.set(State::Works);
+    disk.set(DiskState::Works);
     while of(&manager, key, |job| job.record.current == 1) {
         tokio::task::yield_now().await;
     }

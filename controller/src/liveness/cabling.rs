@@ -38,16 +38,16 @@ struct WrongProbes {
     /// The wrong probe that the controller last reported.
     told: Probe,
     told_before: u32,
-    /// Number of beats since the last wrong probe.
+    /// Number of ticks since the last wrong probe.
     quiet: u32,
     /// True if the right probe has arrived since the last wrong one.
     is_right_again: bool,
 }
 
 impl WrongProbes {
-    /// Number of beats after a report before a different wrong probe is reported.
+    /// Number of ticks after a report before a different wrong probe is reported.
     const TOLD_AGAIN_AFTER: u32 = 100;
-    /// Number of beats without wrong probes after which the cable counts as plugged in correctly.
+    /// Number of ticks without wrong probes after which the cable counts as plugged in correctly.
     const RIGHT_AFTER: u32 = 10;
 
     fn new(told: Probe) -> Self {
@@ -64,8 +64,8 @@ impl WrongProbes {
         is_news
     }
 
-    /// Ends a beat. Returns true if the cable now counts as plugged in correctly.
-    fn beat(&mut self) -> bool {
+    /// Ends a tick. Returns true if the cable now counts as plugged in correctly.
+    fn tick(&mut self) -> bool {
         self.told_before = self.told_before.saturating_add(1);
         self.quiet = self.quiet.saturating_add(1);
         self.is_right_again && self.quiet >= Self::RIGHT_AFTER
@@ -80,16 +80,16 @@ pub(crate) struct Cabling {
     miswired: BTreeMap<End, WrongProbes>,
     /// Cables that are not alive, with their states.
     lost: BTreeMap<LinkKey, Life>,
-    /// Nodes from which any report has arrived since the last beat.
+    /// Nodes from which any report has arrived since the last tick.
     heard: BTreeSet<NodeKey>,
-    /// Nodes from which any report has arrived since the last beat of the long probes.
+    /// Nodes from which any report has arrived since the last tick of the long probes.
     heard_of_late: BTreeSet<NodeKey>,
     /// The time at which the last report of each node arrived.
     words: BTreeMap<NodeKey, Instant>,
     /// The widest slices that the switches support.
     widest: SliceWidth,
-    /// The number of beats that have ended.
-    beats: u32,
+    /// The number of ticks that have ended.
+    ticks: u32,
 }
 
 impl Cabling {
@@ -103,7 +103,7 @@ impl Cabling {
             heard_of_late: BTreeSet::new(),
             words: BTreeMap::new(),
             widest,
-            beats: 0,
+            ticks: 0,
         };
         cabling.adopt(topology);
         cabling
@@ -134,7 +134,7 @@ impl Cabling {
         self.words.get(&node).copied()
     }
 
-    /// Returns true if any report has arrived since the last beat.
+    /// Returns true if any report has arrived since the last tick.
     pub(crate) fn is_heard(&self) -> bool {
         !self.heard.is_empty()
     }
@@ -170,18 +170,18 @@ impl Cabling {
         others.filter_map(|direction| direction.heard).max()
     }
 
-    /// Returns true if the nodes must also send long probes in this beat.
+    /// Returns true if the nodes must also send long probes in this tick.
     pub(crate) fn are_long_probes_due(&self) -> bool {
-        self.beats.is_multiple_of(LONG_PROBES_EVERY)
+        self.ticks.is_multiple_of(LONG_PROBES_EVERY)
     }
 
-    /// Ends a beat, and returns the events of the beat.
+    /// Ends a tick, and returns the events of the tick.
     /// Each node for which `able` is true should have sent probes and reported the probes that it received.
-    pub(crate) fn beat(&mut self, able: impl Fn(NodeKey) -> bool) -> Vec<News> {
+    pub(crate) fn tick(&mut self, able: impl Fn(NodeKey) -> bool) -> Vec<News> {
         let heard = std::mem::take(&mut self.heard);
         self.heard_of_late.extend(&heard);
         let heard_of_late = self.are_long_probes_due().then(|| std::mem::take(&mut self.heard_of_late));
-        self.beats = self.beats.wrapping_add(1);
+        self.ticks = self.ticks.wrapping_add(1);
         for ((listener, _), direction) in &mut self.ends {
             let ends = [*listener, direction.sender.0];
             let audibility = |heard: &BTreeSet<NodeKey>| match ends.iter().all(|end| able(*end)) {
@@ -189,11 +189,11 @@ impl Cabling {
                 // The controller cannot reach this switch, so the switch may not even have received the order to send
                 // probes.
                 true => Audibility::Doubtful,
-                false => Audibility::Away,
+                false => Audibility::Unreachable,
             };
-            direction.beat(audibility(&heard));
+            direction.tick(audibility(&heard));
             if let Some(heard) = &heard_of_late {
-                direction.beat_of_long_probes(audibility(heard));
+                direction.tick_of_long_probes(audibility(heard));
             }
         }
         let mut lost: BTreeMap<LinkKey, Life> = BTreeMap::new();
@@ -209,7 +209,7 @@ impl Cabling {
         let both: BTreeSet<_> = self.lost.keys().chain(lost.keys()).copied().collect();
         let news = both.iter().filter(|link| life(&self.lost, link) != life(&lost, link));
         let news = news.map(|link| News::Link(*link, life(&lost, link)));
-        let rewired = self.miswired.extract_if(.., |_, wrong| wrong.beat());
+        let rewired = self.miswired.extract_if(.., |_, wrong| wrong.tick());
         let news = news.chain(rewired.map(|(at, _)| News::Rewired(at))).collect();
         self.lost = lost;
         news
@@ -265,14 +265,14 @@ mod tests {
             self.topology.neighbour(key, port).unwrap().link
         }
 
-        /// Runs beats in which all cables work, except the directions in `cut`.
+        /// Runs ticks in which all cables work, except the directions in `cut`.
         /// The nodes in `away` are known to be unreachable.
-        fn beats(&mut self, count: usize, cut: &[(&str, &str)], away: &[&str]) -> Vec<News> {
-            self.beats_with(count, cut, away, &[])
+        fn ticks(&mut self, count: usize, cut: &[(&str, &str)], away: &[&str]) -> Vec<News> {
+            self.ticks_with(count, cut, away, &[])
         }
 
-        /// Runs beats like `beats`. In addition, the nodes in `silent` count as reachable but send no reports.
-        fn beats_with(
+        /// Runs ticks like `ticks`. In addition, the nodes in `silent` count as reachable but send no reports.
+        fn ticks_with(
             &mut self,
             count: usize,
             cut: &[(&str, &str)],
@@ -306,7 +306,7 @@ mod tests {
                         news.extend(self.cabling.hear(at, probe, bytes, Instant::now()));
                     }
                 }
-                news.extend(self.cabling.beat(|node| !away.contains(&node)));
+                news.extend(self.cabling.tick(|node| !away.contains(&node)));
             }
             news
         }
@@ -317,9 +317,9 @@ mod tests {
         for cut in [vec![("leaf0", "w0")], vec![("w0", "leaf0")], vec![("leaf0", "w0"), ("w0", "leaf0")]] {
             let mut net = Net::new();
             let link = net.link("leaf0", "w0");
-            assert_eq!(net.beats(5, &[], &[]), []);
-            assert_eq!(net.beats(30, &cut, &[]), [News::Link(link, Life::Dead)]);
-            assert_eq!(net.beats(30, &[], &[]), [News::Link(link, Life::Alive)]);
+            assert_eq!(net.ticks(5, &[], &[]), []);
+            assert_eq!(net.ticks(30, &cut, &[]), [News::Link(link, Life::Dead)]);
+            assert_eq!(net.ticks(30, &[], &[]), [News::Link(link, Life::Alive)]);
         }
     }
 
@@ -327,15 +327,15 @@ mod tests {
     fn a_cable_that_swallows_long_frames_is_told_from_a_dead_one_and_comes_back() {
         let mut net = Net::new();
         let (link, at) = (net.link("leaf0", "w0"), net.end("leaf0", "w0"));
-        assert_eq!(net.beats(25, &[], &[]), []);
+        assert_eq!(net.ticks(25, &[], &[]), []);
         net.short_of_mtu = vec![at];
-        assert_eq!(net.beats(90, &[], &[]), [], "a busy link may lose some of them");
-        assert_eq!(net.beats(20, &[], &[]), [News::Link(link, Life::ShortOfMtu(WIDTH))]);
+        assert_eq!(net.ticks(90, &[], &[]), [], "a busy link may lose some of them");
+        assert_eq!(net.ticks(20, &[], &[]), [News::Link(link, Life::ShortOfMtu(WIDTH))]);
         // While the cable is cut, it is dead. After its repair, it still loses long frames.
-        let found = [net.beats(20, &[("leaf0", "w0")], &[]), net.beats(20, &[], &[])].concat();
+        let found = [net.ticks(20, &[("leaf0", "w0")], &[]), net.ticks(20, &[], &[])].concat();
         assert_eq!(found, [News::Link(link, Life::Dead), News::Link(link, Life::ShortOfMtu(WIDTH))]);
         net.short_of_mtu.clear();
-        assert_eq!(net.beats(60, &[], &[]), [News::Link(link, Life::Alive)]);
+        assert_eq!(net.ticks(60, &[], &[]), [News::Link(link, Life::Alive)]);
     }
 
     #[test]
@@ -343,7 +343,7 @@ mod tests {
         let mut net = Net::new();
         net.short_of_mtu = vec![net.end("w0", "leaf0")];
         let link = net.link("leaf0", "w0");
-        assert_eq!(net.beats(120, &[], &[]), [News::Link(link, Life::ShortOfMtu(WIDTH))]);
+        assert_eq!(net.ticks(120, &[], &[]), [News::Link(link, Life::ShortOfMtu(WIDTH))]);
     }
 
     #[test]
@@ -351,46 +351,46 @@ mod tests {
         let mut net = Net::new();
         net.short_of_mtu = vec![net.end("w0", "leaf0")];
         let link = net.link("leaf0", "w0");
-        assert_eq!(net.beats(120, &[], &[]), [News::Link(link, Life::ShortOfMtu(WIDTH))]);
-        assert_eq!(net.beats_with(300, &[], &[], &["w0"]), []);
+        assert_eq!(net.ticks(120, &[], &[]), [News::Link(link, Life::ShortOfMtu(WIDTH))]);
+        assert_eq!(net.ticks_with(300, &[], &[], &["w0"]), []);
     }
 
     #[test]
     fn long_probes_that_could_not_be_heard_say_nothing() {
         let mut net = Net::new();
-        net.beats(20, &[], &[]);
-        assert_eq!(net.beats(300, &[], &["leaf0"]), [], "nobody sends them");
-        net.beats_with(300, &[], &[], &["leaf0"]);
+        net.ticks(20, &[], &[]);
+        assert_eq!(net.ticks(300, &[], &["leaf0"]), [], "nobody sends them");
+        net.ticks_with(300, &[], &[], &["leaf0"]);
         assert!(net.cabling.lost().all(|(_, life)| life == Life::Silent));
-        let back = net.beats(60, &[], &[]);
+        let back = net.ticks(60, &[], &[]);
         assert!(back.iter().all(|one| matches!(one, News::Link(_, Life::Alive))), "{back:?}");
     }
 
     #[test]
     fn a_switch_or_host_that_is_away_kills_no_cable() {
         let mut net = Net::new();
-        net.beats(5, &[], &[]);
-        assert_eq!(net.beats(50, &[], &["leaf0", "w3"]), []);
-        assert_eq!(net.beats(50, &[], &[]), []);
+        net.ticks(5, &[], &[]);
+        assert_eq!(net.ticks(50, &[], &["leaf0", "w3"]), []);
+        assert_eq!(net.ticks(50, &[], &[]), []);
     }
 
     #[test]
     fn of_a_switch_that_cannot_be_heard_nothing_is_certain() {
         let mut net = Net::new();
-        net.beats(5, &[], &[]);
-        let news = net.beats_with(50, &[], &[], &["leaf0"]);
+        net.ticks(5, &[], &[]);
+        let news = net.ticks_with(50, &[], &[], &["leaf0"]);
         assert!(
             !news.is_empty() && news.iter().all(|one| matches!(one, News::Link(_, Life::Silent))),
             "{news:?}"
         );
         assert!(net.cabling.lost().all(|(_, life)| life == Life::Silent));
-        let back = net.beats(10, &[], &[]);
+        let back = net.ticks(10, &[], &[]);
         assert_eq!(back.len(), news.len());
         assert!(back.iter().all(|one| matches!(one, News::Link(_, Life::Alive))), "{back:?}");
-        // If the cable was cut in the meantime, it is dead a few beats later.
-        net.beats_with(50, &[], &[], &["leaf0"]);
+        // If the cable was cut in the meantime, it is dead a few ticks later.
+        net.ticks_with(50, &[], &[], &["leaf0"]);
         let link = net.link("leaf0", "w0");
-        let found = net.beats(10, &[("leaf0", "w0")], &[]);
+        let found = net.ticks(10, &[("leaf0", "w0")], &[]);
         assert!(found.contains(&News::Link(link, Life::Dead)), "{found:?}");
         assert_eq!(net.cabling.lost().collect::<Vec<_>>(), [(link, Life::Dead)]);
     }
@@ -398,19 +398,19 @@ mod tests {
     #[test]
     fn a_cable_whose_host_only_the_controller_cannot_hear_is_alive() {
         let mut net = Net::new();
-        net.beats(5, &[], &[]);
-        assert_eq!(net.beats_with(50, &[], &[], &["w0"]), []);
+        net.ticks(5, &[], &[]);
+        assert_eq!(net.ticks_with(50, &[], &[], &["w0"]), []);
         let link = net.link("leaf0", "w0");
-        let found = net.beats_with(50, &[("w0", "leaf0")], &[], &["w0"]);
+        let found = net.ticks_with(50, &[("w0", "leaf0")], &[], &["w0"]);
         assert_eq!(found, [News::Link(link, Life::Silent)], "now its probes do not come either");
     }
 
     #[test]
     fn what_was_never_heard_is_dead_only_if_it_should_have_been() {
         let mut net = Net::new();
-        assert_eq!(net.beats_with(50, &[], &[], &["leaf0"]), []);
+        assert_eq!(net.ticks_with(50, &[], &[], &["leaf0"]), []);
         let link = net.link("leaf0", "w0");
-        assert_eq!(net.beats(50, &[("leaf0", "w0")], &[]), [News::Link(link, Life::Dead)]);
+        assert_eq!(net.ticks(50, &[("leaf0", "w0")], &[]), [News::Link(link, Life::Dead)]);
     }
 
     #[test]
@@ -422,9 +422,9 @@ mod tests {
         assert_eq!(net.cabling.hear(at, wrong, FRAME_BYTES, now), Some(News::Miswired(miswiring.clone())));
         assert_eq!(net.cabling.hear(at, wrong, FRAME_BYTES, now), None);
         assert_eq!(net.cabling.miswired().collect::<Vec<_>>(), [miswiring]);
-        assert_eq!(net.beats(20, &[("w0", "leaf0")], &[]), [News::Link(net.link("w0", "leaf0"), Life::Dead)]);
+        assert_eq!(net.ticks(20, &[("w0", "leaf0")], &[]), [News::Link(net.link("w0", "leaf0"), Life::Dead)]);
         assert_eq!(net.cabling.miswired().count(), 1, "nothing that is right has come");
-        assert_eq!(net.beats(1, &[], &[]), [News::Rewired(at)]);
+        assert_eq!(net.ticks(1, &[], &[]), [News::Rewired(at)]);
         assert_eq!(net.cabling.miswired().count(), 0);
     }
 
@@ -433,15 +433,15 @@ mod tests {
         let mut net = Net::new();
         let at = net.end("leaf0", "w0");
         let mut news = Vec::new();
-        for beat in 0..300 {
+        for tick in 0..300 {
             for port in 0..10 {
-                let forged = Probe { port: port + beat % 7, ..net.probe("w1", "leaf0") };
+                let forged = Probe { port: port + tick % 7, ..net.probe("w1", "leaf0") };
                 news.extend(net.cabling.hear(at, forged, FRAME_BYTES, Instant::now()));
             }
             // The host's own probes arrive between the forged ones.
-            news.extend(net.beats(1, &[], &[]));
+            news.extend(net.ticks(1, &[], &[]));
         }
         assert_eq!(news.len(), 3, "{news:?}");
-        assert_eq!(net.beats(20, &[], &[]), [News::Rewired(at)]);
+        assert_eq!(net.ticks(20, &[], &[]), [News::Rewired(at)]);
     }
 }

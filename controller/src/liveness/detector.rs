@@ -1,57 +1,57 @@
 //! Detects the failure of a part that should send signs of life regularly.
 //! The detector is a state machine with hysteresis.
 
-/// Number of beats without a sign of life after which a part is dead.
-/// Ten probes in a row are not lost by chance, and a busy machine does not delay its processes for ten beats.
+/// Number of ticks without a sign of life after which a part is dead.
+/// Ten probes in a row are not lost by chance, and a busy machine does not delay its processes for ten ticks.
 const DEAD_AFTER: u32 = 10;
-/// Number by which beats with a sign of life must exceed beats without one before a dead part is alive
+/// Number by which ticks with a sign of life must exceed ticks without one before a dead part is alive
 /// again.
 /// A cable with a loose contact never reaches this number. The cable of a busy machine, which loses few probes, does.
 const ALIVE_AFTER: u32 = 5;
-/// Maximum number of silent beats that become certain in one beat after the reporters are reachable
+/// Maximum number of silent ticks that become certain in one tick after the reporters are reachable
 /// again.
 /// It is limited because the reporters' late reports may still be in transit.
 const BELIEVED_AT_ONCE: u32 = 3;
 
 /// Judges a part by its signs of life.
-/// Time is counted in beats, not in seconds. A delayed clock therefore does not make a part dead.
+/// Time is counted in ticks, not in seconds. A delayed clock therefore does not make a part dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Detector {
-    state: State,
+    state: PartState,
     heard: bool,
-    /// Number of beats without a sign of life after which the part is dead.
+    /// Number of ticks without a sign of life after which the part is dead.
     dead_after: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum PartState {
     /// No sign of life has arrived yet. The part may be unable to send any, so it does not count as silent.
     Unknown {
-        /// Number of beats that certainly had no sign of life.
+        /// Number of ticks that certainly had no sign of life.
         certain: u32,
     },
     Alive {
-        /// Number of beats since the last sign of life.
+        /// Number of ticks since the last sign of life.
         silent: u32,
-        /// Number of these beats that certainly had no sign of life.
+        /// Number of these ticks that certainly had no sign of life.
         certain: u32,
     },
     Dead {
-        /// Number of beats with a sign of life minus number of beats without one.
+        /// Number of ticks with a sign of life minus number of ticks without one.
         steady: u32,
     },
 }
 
-impl State {
+impl PartState {
     const ALIVE: Self = Self::Alive { silent: 0, certain: 0 };
 }
 
 impl Detector {
     /// Creates a detector in the unknown state.
-    /// Signs of life may be up to `late` beats late, because other frames are queued before them.
+    /// Signs of life may be up to `late` ticks late, because other frames are queued before them.
     pub(super) fn new(late: u32) -> Self {
         let dead_after = DEAD_AFTER.saturating_add(late);
-        Self { state: State::Unknown { certain: 0 }, heard: false, dead_after }
+        Self { state: PartState::Unknown { certain: 0 }, heard: false, dead_after }
     }
 
     /// Notes a sign of life.
@@ -59,54 +59,60 @@ impl Detector {
         self.heard = true;
     }
 
-    /// Ends a beat. `audible` is true if the reporters of signs of life were reachable.
-    pub(super) fn beat(&mut self, audible: bool) {
+    /// Ends a tick. `audible` is true if the reporters of signs of life were reachable.
+    pub(super) fn tick(&mut self, audible: bool) {
         let heard = std::mem::take(&mut self.heard);
         self.state = match (self.state, heard) {
-            (State::Unknown { certain }, false) if audible && certain + 1 >= self.dead_after => {
-                State::Dead { steady: 0 }
+            (PartState::Unknown { certain }, false) if audible && certain + 1 >= self.dead_after => {
+                PartState::Dead { steady: 0 }
             }
-            (State::Unknown { certain }, false) => State::Unknown { certain: certain + u32::from(audible) },
-            (State::Unknown { .. } | State::Alive { .. }, true) => State::ALIVE,
-            (State::Alive { silent, certain }, false) => {
+            (PartState::Unknown { certain }, false) => {
+                PartState::Unknown { certain: certain + u32::from(audible) }
+            }
+            (PartState::Unknown { .. } | PartState::Alive { .. }, true) => PartState::ALIVE,
+            (PartState::Alive { silent, certain }, false) => {
                 let silent = silent.saturating_add(1);
                 let certain = if audible { silent.min(certain + BELIEVED_AT_ONCE) } else { certain };
                 match certain < self.dead_after {
-                    true => State::Alive { silent, certain },
-                    false => State::Dead { steady: 0 },
+                    true => PartState::Alive { silent, certain },
+                    false => PartState::Dead { steady: 0 },
                 }
             }
-            (State::Dead { steady }, false) if audible => State::Dead { steady: steady.saturating_sub(1) },
-            (State::Dead { .. }, false) => self.state,
-            (State::Dead { steady }, true) if steady + 1 < ALIVE_AFTER => State::Dead { steady: steady + 1 },
-            (State::Dead { .. }, true) => State::ALIVE,
+            (PartState::Dead { steady }, false) if audible => {
+                PartState::Dead { steady: steady.saturating_sub(1) }
+            }
+            (PartState::Dead { .. }, false) => self.state,
+            (PartState::Dead { steady }, true) if steady + 1 < ALIVE_AFTER => {
+                PartState::Dead { steady: steady + 1 }
+            }
+            (PartState::Dead { .. }, true) => PartState::ALIVE,
         };
     }
 
-    /// Ends a beat in which no sign of life was possible, because the sender or the receiver was known to
+    /// Ends a tick in which no sign of life was possible, because the sender or the receiver was known to
     /// be unreachable.
     pub(super) fn skip(&mut self) {
         self.heard = false;
         match &mut self.state {
-            State::Unknown { certain } => *certain = 0,
-            State::Alive { silent, certain } => (*silent, *certain) = (0, 0),
-            State::Dead { .. } => {}
+            PartState::Unknown { certain } => *certain = 0,
+            PartState::Alive { silent, certain } => (*silent, *certain) = (0, 0),
+            PartState::Dead { .. } => {}
         }
     }
 
     /// Returns true if the part is known to be dead.
     pub(super) fn is_dead(&self) -> bool {
-        matches!(self.state, State::Dead { .. })
+        matches!(self.state, PartState::Dead { .. })
     }
 
     /// Returns true if a sign of life has arrived recently.
     pub(super) fn is_alive(&self) -> bool {
-        matches!(self.state, State::Alive { silent, .. } if silent < self.dead_after)
+        matches!(self.state, PartState::Alive { silent, .. } if silent < self.dead_after)
     }
 
     /// Returns true if the part has been silent for as long as a dead part, but the silence is not certain.
     pub(super) fn is_silent(&self) -> bool {
-        matches!(self.state, State::Alive { silent, .. } if silent >= self.dead_after)
+        matches!(self.state, PartState::Alive { silent, .. } if silent >= self.dead_after)
     }
 }
 
@@ -114,28 +120,28 @@ impl Detector {
 mod tests {
     use super::*;
 
-    /// Runs beats and returns their trace.
-    /// In `beats`, "!" has a sign of life, "." certainly has none, "?" has none but the reporters were unreachable, and
-    /// "-" is skipped. The trace marks the beats at which the part became silent ("S"), dead ("D") and alive ("A").
-    fn trace(detector: &mut Detector, beats: &str) -> String {
-        let beat = |beat| {
+    /// Runs ticks and returns their trace.
+    /// In `ticks`, "!" has a sign of life, "." certainly has none, "?" has none but the reporters were unreachable, and
+    /// "-" is skipped. The trace marks the ticks at which the part became silent ("S"), dead ("D") and alive ("A").
+    fn trace(detector: &mut Detector, ticks: &str) -> String {
+        let tick = |tick| {
             let before = (detector.is_silent(), detector.is_dead());
-            match beat {
+            match tick {
                 '-' => detector.skip(),
                 '!' => {
                     detector.hear();
-                    detector.beat(true);
+                    detector.tick(true);
                 }
-                beat => detector.beat(beat == '.'),
+                tick => detector.tick(tick == '.'),
             }
             match (before, (detector.is_silent(), detector.is_dead())) {
                 ((_, false), (_, true)) => 'D',
                 ((_, true), (_, false)) => 'A',
                 ((false, _), (true, _)) => 'S',
-                _ => beat,
+                _ => tick,
             }
         };
-        beats.chars().map(beat).collect()
+        ticks.chars().map(tick).collect()
     }
 
     #[test]
@@ -152,9 +158,9 @@ mod tests {
             ("!.....-..........", "!.....-.........D"),
             ("!..........-----!!!!!", "!.........D-----!!!!A"),
         ];
-        for (beats, expected) in cases {
+        for (ticks, expected) in cases {
             let mut detector = Detector::new(0);
-            assert_eq!(trace(&mut detector, beats), expected);
+            assert_eq!(trace(&mut detector, ticks), expected);
         }
     }
 
@@ -174,24 +180,24 @@ mod tests {
             ("????????????????????", "????????????????????"),
             ("!????????????????????", "!?????????S??????????"),
             ("!???????????????!", "!?????????S?????!"),
-            // The reporters are reachable again, and no sign of life arrives. The part becomes dead a few beats later.
+            // The reporters are reachable again, and no sign of life arrives. The part becomes dead a few ticks later.
             ("!???????????????....", "!?????????S?????...D"),
             ("!???????????????..!", "!?????????S?????..!"),
-            // The part becomes dead even if only some beats are certain.
+            // The part becomes dead even if only some ticks are certain.
             ("!.?.?.?.?.?", "!.?.?.?.?.S"),
             ("!.?.?.?.?.?.", "!.?.?.?.?.SD"),
         ];
-        for (beats, expected) in cases {
+        for (ticks, expected) in cases {
             let mut detector = Detector::new(0);
-            assert_eq!(trace(&mut detector, beats), expected, "{beats}");
+            assert_eq!(trace(&mut detector, ticks), expected, "{ticks}");
         }
     }
 
     #[test]
     fn what_was_lost_now_and_then_was_never_dead() {
         let mut detector = Detector::new(0);
-        let beats = "!.!!...!.!.....!!.!...!.......!".repeat(50);
-        assert_eq!(trace(&mut detector, &beats), beats);
+        let ticks = "!.!!...!.!.....!!.!...!.......!".repeat(50);
+        assert_eq!(trace(&mut detector, &ticks), ticks);
         assert!(!detector.is_dead());
     }
 }

@@ -43,14 +43,14 @@ pub(super) enum Audibility {
     /// The probe may have arrived, but the nodes that would report it are unreachable.
     Doubtful,
     /// The probe was not sent, or the receiving node did not run.
-    Away,
+    Unreachable,
 }
 
 impl Direction {
     /// Creates a direction with an unknown state. `rate` is the rate of the link in bit/s.
     pub(super) fn new(link: LinkKey, rate: u64, sender: End, expected: Probe, widest: SliceWidth) -> Self {
         let late = late(rate, widest);
-        let detector = |interval: Duration| Detector::new(beats_of(late, interval));
+        let detector = |interval: Duration| Detector::new(ticks_of(late, interval));
         Self {
             link,
             sender,
@@ -71,15 +71,15 @@ impl Direction {
         self.heard = Some(now);
     }
 
-    /// Ends a beat of the short probes.
-    pub(super) fn beat(&mut self, audibility: Audibility) {
-        beat(&mut self.frames, audibility);
+    /// Ends a tick of the short probes.
+    pub(super) fn tick(&mut self, audibility: Audibility) {
+        tick(&mut self.frames, audibility);
     }
 
-    /// Ends a beat of the long probes. They give no information while short frames do not arrive either.
-    pub(super) fn beat_of_long_probes(&mut self, audibility: Audibility) {
-        let audibility = if self.frames.is_alive() { audibility } else { Audibility::Away };
-        beat(&mut self.long_frames, audibility);
+    /// Ends a tick of the long probes. They give no information while short frames do not arrive either.
+    pub(super) fn tick_of_long_probes(&mut self, audibility: Audibility) {
+        let audibility = if self.frames.is_alive() { audibility } else { Audibility::Unreachable };
+        tick(&mut self.long_frames, audibility);
     }
 
     /// Returns true if frames have arrived recently.
@@ -110,14 +110,14 @@ fn late(rate: u64, widest: SliceWidth) -> Duration {
     Duration::from_secs_f64(bits as f64 / rate as f64)
 }
 
-fn beats_of(time: Duration, interval: Duration) -> u32 {
+fn ticks_of(time: Duration, interval: Duration) -> u32 {
     u32::try_from(time.as_nanos() / interval.as_nanos()).unwrap_or(u32::MAX)
 }
 
-fn beat(detector: &mut Detector, audibility: Audibility) {
+fn tick(detector: &mut Detector, audibility: Audibility) {
     match audibility {
-        Audibility::Audible => detector.beat(true),
-        Audibility::Doubtful => detector.beat(false),
-        Audibility::Away => detector.skip(),
+        Audibility::Audible => detector.tick(true),
+        Audibility::Doubtful => detector.tick(false),
+        Audibility::Unreachable => detector.skip(),
     }
 }

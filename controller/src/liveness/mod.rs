@@ -30,13 +30,13 @@ pub(crate) use proven_paths::ProvenPaths;
 /// The time between two probes of a cable.
 pub(crate) const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Interval between long probes, in beats.
+/// Interval between long probes, in ticks.
 /// Long probes take time on a slow link. The loss of only the long probes is therefore detected ten times later than a
 /// dead cable.
 pub(crate) const LONG_PROBES_EVERY: u32 = 10;
 
-/// Time without a beat after which the controller itself counts as having stood still.
-/// Normally, a beat ends every [`PROBE_INTERVAL`].
+/// Time without a tick after which the controller itself counts as having stood still.
+/// Normally, a tick ends every [`PROBE_INTERVAL`].
 pub(crate) const STANDSTILL: Duration = Duration::from_secs(1);
 
 /// Returns the widest slices that jobs may send over a link.

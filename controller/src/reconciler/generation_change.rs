@@ -14,10 +14,10 @@ use tributary_api::v1::job_event::Event;
 use tributary_wire::{Rank, Seq};
 
 use super::change_error::ChangeError;
-use super::survivors::{self, Standings};
+use super::survivors::{self, ProgressByRank};
 use crate::error::SwitchError;
 use crate::jobs::{
-    Answered, Beginning, DesiredGeneration, Job, JobKey, LastChange, ParticipantId, State, Step,
+    Answered, Beginning, DesiredGeneration, Job, JobKey, JobState, LastChange, ParticipantId, Step,
 };
 use crate::manager::Manager;
 
@@ -96,20 +96,20 @@ impl<'a> GenerationChange<'a> {
         self.summon_server().await?;
         let installing = self.context.install(self.look.clone());
         let must_stop = self.context.desired.takes_over || self.context.desired.regroups();
-        let standings = if must_stop {
-            let (installed, standings) = tokio::join!(installing, self.stop());
+        let progress = if must_stop {
+            let (installed, progress) = tokio::join!(installing, self.stop());
             installed?;
-            standings?
+            progress?
         } else {
             installing.await?;
-            Standings::new()
+            ProgressByRank::new()
         };
-        let beginning = match standings.values().next().filter(|_| !self.context.desired.joined.is_empty()) {
-            Some(standing) => Beginning { seq: Seq(standing.next_seq), begun: standing.begun },
+        let beginning = match progress.values().next().filter(|_| !self.context.desired.joined.is_empty()) {
+            Some(first) => Beginning { seq: Seq(first.next_seq), begun: first.begun },
             None => Beginning::OF_JOB,
         };
-        let take_over = match self.context.desired.takes_over && !standings.is_empty() {
-            true => Some(self.take_over(&standings).await?),
+        let take_over = match self.context.desired.takes_over && !progress.is_empty() {
+            true => Some(self.take_over(&progress).await?),
             false => None,
         };
         self.commit(beginning).await?;
@@ -144,28 +144,28 @@ impl<'a> GenerationChange<'a> {
 
     /// Stops the members that stay in the job. If they must synchronise, stops them at the beginning of the
     /// same operation.
-    async fn stop(&mut self) -> Result<Standings, ChangeError> {
+    async fn stop(&mut self) -> Result<ProgressByRank, ChangeError> {
         let stays = |rank: &Rank| !self.context.desired.joined.contains(rank);
         let ranks: BTreeSet<_> =
             self.context.desired.members.iter().map(|member| Rank::new(member.rank)).filter(stays).collect();
         let generation = self.context.number;
         self.tell_all(&ranks, &Event::Prepare(v1::Prepare { generation }));
-        let standings = self.standings(&ranks, Instant::now() + ANSWER_PATIENCE, |_| true).await;
-        let standings = standings.map_err(|error| self.give_up_silent(error))?;
-        if !self.context.desired.regroups() || is_boundary(&standings) {
-            return Ok(standings);
+        let progress = self.progress(&ranks, Instant::now() + ANSWER_PATIENCE, |_| true).await;
+        let progress = progress.map_err(|error| self.give_up_silent(error))?;
+        if !self.context.desired.regroups() || is_boundary(&progress) {
+            return Ok(progress);
         }
-        let until = standings.values().map(|standing| standing.begun).max().unwrap_or_default();
+        let until = progress.values().map(|member| member.begun).max().unwrap_or_default();
         self.tell_all(&ranks, &Event::Proceed(v1::Proceed { generation, until }));
-        let has_proceeded = |standing: &v1::Standing| standing.idle && standing.begun >= until;
+        let has_proceeded = |member: &v1::Standing| member.idle && member.begun >= until;
         // If the change leaves out a slow member, the wait must allow for a slow step, because the others wait for that
         // member.
         let patience = match self.context.desired.expected {
             Some(expected) => BOUNDARY_PATIENCE + Duration::from_secs_f64(expected.before.clamp(0.0, 3600.0)),
             None => BOUNDARY_PATIENCE,
         };
-        match self.standings(&ranks, Instant::now() + patience, has_proceeded).await {
-            Ok(standings) if is_boundary(&standings) => Ok(standings),
+        match self.progress(&ranks, Instant::now() + patience, has_proceeded).await {
+            Ok(progress) if is_boundary(&progress) => Ok(progress),
             Ok(_) | Err(ChangeError::Silent(_)) => Err(ChangeError::NoBoundary),
             Err(error) => Err(error),
         }
@@ -193,30 +193,30 @@ impl<'a> GenerationChange<'a> {
         let mut state = self.context.manager.state();
         let Some(job) = state.jobs.get_mut(self.context.key) else { return };
         for rank in ranks {
-            if let Some(participant) = job.participant_mut(&ParticipantId::Worker(*rank)) {
+            if let Some(participant) = job.participants.get_mut(&ParticipantId::Worker(*rank)) {
                 participant.tell(event.clone());
             }
         }
     }
 
     /// Waits until each of `ranks` reports a position that satisfies `asked_for`.
-    async fn standings(
+    async fn progress(
         &mut self,
         ranks: &BTreeSet<Rank>,
         deadline: Instant,
         asked_for: impl Fn(&v1::Standing) -> bool,
-    ) -> Result<Standings, ChangeError> {
-        let mut standings = Standings::new();
-        while let Some(missing) = missing(ranks, &standings) {
-            if let (ParticipantId::Worker(rank), Answer::Standing(standing)) =
+    ) -> Result<ProgressByRank, ChangeError> {
+        let mut progress = ProgressByRank::new();
+        while let Some(missing) = missing(ranks, &progress) {
+            if let (ParticipantId::Worker(rank), Answer::Standing(reported)) =
                 self.next_answer(deadline, missing).await?
                 && ranks.contains(&rank)
-                && asked_for(&standing)
+                && asked_for(&reported)
             {
-                standings.insert(rank, standing);
+                progress.insert(rank, reported);
             }
         }
-        Ok(standings)
+        Ok(progress)
     }
 
     /// Returns the next answer to this change; fails if a more urgent step becomes due.
@@ -240,8 +240,8 @@ impl<'a> GenerationChange<'a> {
     }
 
     /// Collects the results of the failed server from the remaining members, for the new server.
-    async fn take_over(&mut self, standings: &Standings) -> Result<TakeOver, ChangeError> {
-        let merged = survivors::merge(self.window(), standings).map_err(ChangeError::Survivors)?;
+    async fn take_over(&mut self, progress: &ProgressByRank) -> Result<TakeOver, ChangeError> {
+        let merged = survivors::merge(self.window(), progress).map_err(ChangeError::Survivors)?;
         let deadline = Instant::now() + ANSWER_PATIENCE;
         let generation = self.context.number;
         let mut askers = BTreeSet::new();
@@ -313,7 +313,7 @@ impl<'a> GenerationChange<'a> {
             if let (Some(config), ParticipantId::Server(_), Some(take_over)) = (&mut config, &id, take_over) {
                 config.take_over = Some(take_over.into());
             }
-            let (Some(config), Some(participant)) = (config, job.participant_mut(&id)) else { continue };
+            let (Some(config), Some(participant)) = (config, job.participants.get_mut(&id)) else { continue };
             let goes_on = participant.started;
             (participant.started, participant.detached) = (true, false);
             participant.tell(if goes_on { Event::Change(config) } else { Event::Start(config) });
@@ -326,18 +326,18 @@ impl<'a> GenerationChange<'a> {
             ParticipantId::Worker(rank) => participant.started && !generation.has(*rank),
             ParticipantId::Server(host) => participant.started && *host != generation.plan.server.name,
         };
-        let out: Vec<_> = job.participants().filter(out).map(|(id, _)| id.clone()).collect();
+        let out: Vec<_> = job.participants.iter().filter(out).map(|(id, _)| id.clone()).collect();
         let word = job.word_of_detachment();
         for id in out {
             if let ParticipantId::Worker(rank) = id
                 && generation.detachment.ranks.contains(&rank)
-                && let Some(participant) = job.participant_mut(&id)
+                && let Some(participant) = job.participants.get_mut(&id)
             {
                 participant.detach(word.clone());
                 continue;
             }
             let reason = self.context.desired.reason.clone();
-            if let Some(host) = job.participant(&id).map(|participant| participant.host.clone()) {
+            if let Some(host) = job.participants.get(&id).map(|participant| participant.host.clone()) {
                 let words = format!("the job goes on without {id}");
                 let events = &self.context.manager.events;
                 events.of_member(v1::EventKind::MemberLeft, &job.record.name, &host, &words);
@@ -366,17 +366,17 @@ impl<'a> GenerationChange<'a> {
     }
 }
 
-fn missing(ranks: &BTreeSet<Rank>, standings: &Standings) -> Option<Vec<Rank>> {
-    let missing: Vec<_> = ranks.iter().copied().filter(|rank| !standings.contains_key(rank)).collect();
+fn missing(ranks: &BTreeSet<Rank>, progress: &ProgressByRank) -> Option<Vec<Rank>> {
+    let missing: Vec<_> = ranks.iter().copied().filter(|rank| !progress.contains_key(rank)).collect();
     (!missing.is_empty()).then_some(missing)
 }
 
 /// Returns true if all members are at the beginning of the same operation.
-fn is_boundary(standings: &Standings) -> bool {
-    let at = |standing: &v1::Standing| (standing.begun, standing.next_seq);
-    let mut all = standings.values();
+fn is_boundary(progress: &ProgressByRank) -> bool {
+    let at = |member: &v1::Standing| (member.begun, member.next_seq);
+    let mut all = progress.values();
     let Some(first) = all.next() else { return true };
-    standings.values().all(|standing| standing.idle && at(standing) == at(first))
+    progress.values().all(|member| member.idle && at(member) == at(first))
 }
 
 impl ChangeContext<'_> {
@@ -386,7 +386,7 @@ impl ChangeContext<'_> {
         let (switches, is_first) = {
             let mut state = self.manager.state();
             let job = state.jobs.get_mut(self.key).ok_or(ChangeError::Over)?;
-            let is_first = *job.state() == State::Installing;
+            let is_first = *job.state() == JobState::Installing;
             let generation = job.record.numbered(self.number).ok_or(ChangeError::Over)?;
             (generation.switches.keys().copied().collect::<Vec<_>>(), is_first)
         };
@@ -415,7 +415,9 @@ impl ChangeContext<'_> {
     fn is_overtaken(&self) -> bool {
         let state = self.manager.state();
         let is_back = |job: &Job, rank: &Rank| {
-            job.participant(&ParticipantId::Worker(*rank)).is_some_and(|one| one.is_here() && one.started)
+            job.participants
+                .get(&ParticipantId::Worker(*rank))
+                .is_some_and(|one| one.is_here() && one.started)
         };
         let is_in_vain = |job: &Job| {
             job.record.current != self.number && self.desired.absent.iter().any(|rank| is_back(job, rank))

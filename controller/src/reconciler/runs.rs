@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use tributary_api::v1::EventKind;
 
 use super::start;
-use crate::jobs::{JobError, Joining};
+use crate::jobs::{Job, JobError, Joining};
 use crate::manager::{CreateFailure, Manager, MemberEvents};
 
 /// Time that the first process of the next run waits for the processes of the last run to end.
@@ -36,6 +36,7 @@ pub(crate) async fn join(
     if !joining.new_run {
         return Ok(manager.join(name, token, joining)?);
     }
+    let may_run_again = |key| manager.state().jobs.get(key).is_some_and(Job::may_run_again);
     let deadline = Instant::now() + PATIENCE;
     loop {
         let key = manager.state().jobs.authorize(name, token)?;
@@ -51,7 +52,7 @@ pub(crate) async fn join(
                 let _ = timeout_at(deadline, look.changed()).await;
             }
             // The last run ended after `create_again` was called.
-            Err(JobError::Over { .. }) if manager.may_run_again(key) => {}
+            Err(JobError::Over { .. }) if may_run_again(key) => {}
             joined => return Ok(joined?),
         }
     }

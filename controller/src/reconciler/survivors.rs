@@ -7,7 +7,7 @@ use tributary_protocol::{TakeOverError, merge as merge_dues};
 use tributary_wire::{Rank, Seq};
 
 /// The positions at which members have stopped, by rank.
-pub(super) type Standings = BTreeMap<Rank, v1::Standing>;
+pub(super) type ProgressByRank = BTreeMap<Rank, v1::Standing>;
 
 /// The slices at which the next server starts, and the results that it needs.
 #[derive(Debug)]
@@ -19,11 +19,11 @@ pub(super) struct Merged {
 }
 
 /// Merges the members' positions, slot by slot.
-pub(super) fn merge(window: u32, standings: &Standings) -> Result<Merged, TakeOverError> {
-    let dues = |(rank, standing): (&Rank, &v1::Standing)| {
-        (*rank, standing.dues.iter().copied().map(Seq).collect::<Vec<_>>())
+pub(super) fn merge(window: u32, progress: &ProgressByRank) -> Result<Merged, TakeOverError> {
+    let dues = |(rank, member): (&Rank, &v1::Standing)| {
+        (*rank, member.dues.iter().copied().map(Seq).collect::<Vec<_>>())
     };
-    let members: Vec<_> = standings.iter().map(dues).collect();
+    let members: Vec<_> = progress.iter().map(dues).collect();
     let members: Vec<_> = members.iter().map(|(rank, dues)| (*rank, dues.as_slice())).collect();
     let merged = merge_dues(window, &members)?;
     let mut wanted: BTreeMap<Rank, Vec<Seq>> = BTreeMap::new();

@@ -13,11 +13,11 @@ use tributary_wire::JobSecret;
 
 use super::{ControllerState, CreateError};
 use crate::fallback::{self, Fallback};
-use crate::jobs::{Beginning, Detachment, Generation, Job, JobKey, JobRecord, Stage, State, Terms};
+use crate::jobs::{Beginning, Detachment, Generation, Job, JobKey, JobRecord, JobState, Stage, Terms};
 use crate::liveness::Doubt;
 use crate::quotas::Asking;
+use crate::slots::SlotBlock;
 use crate::slots::SlotMap;
-use crate::tables::admission::SlotBlock;
 use crate::token::Token;
 
 /// A job index for jobs without counters. No job with counters has this index.
@@ -161,7 +161,7 @@ impl ControllerState {
     /// Returns the waiting jobs in the order of their creation.
     fn waiting(&self) -> Vec<JobKey> {
         let waits = |(key, job): (JobKey, &Job)| {
-            (*job.state() == State::Queued && !job.record.holds_index).then_some(key)
+            (*job.state() == JobState::Queued && !job.record.holds_index).then_some(key)
         };
         self.jobs.iter().filter_map(waits).collect()
     }
@@ -180,7 +180,7 @@ impl ControllerState {
 
     /// Takes back the resources of a job that could not be started with them. The job waits again.
     pub(crate) fn put_back(&mut self, key: JobKey) {
-        let Some(job) = self.jobs.get_mut(key).filter(|job| *job.state() == State::Queued) else { return };
+        let Some(job) = self.jobs.get_mut(key).filter(|job| *job.state() == JobState::Queued) else { return };
         let record = &mut job.record;
         let (index, held) = (record.job_index, std::mem::take(&mut record.holds_index));
         record.job_index = NOWHERE;
@@ -371,7 +371,7 @@ mod tests {
         state.create_for(asking, name, &request(window, Aggregation::Tree), TERMS)
     }
 
-    fn state_of(state: &ControllerState, key: JobKey) -> State {
+    fn state_of(state: &ControllerState, key: JobKey) -> JobState {
         state.jobs.get(key).unwrap().state().clone()
     }
 
@@ -403,17 +403,17 @@ mod tests {
     fn who_waits_gets_slots_when_another_ends_and_in_the_order_of_coming() {
         let mut state = limited(64, Quotas::default());
         let first = create(&mut state, &asking("a", true), "first", 64).unwrap();
-        assert_eq!(state_of(&state, first), State::Created);
+        assert_eq!(state_of(&state, first), JobState::Created);
         let large = create(&mut state, &asking("a", true), "large", 64).unwrap();
         let small = create(&mut state, &asking("b", true), "small", 16).unwrap();
-        assert_eq!([large, small].map(|key| state_of(&state, key)), [State::Queued, State::Queued]);
+        assert_eq!([large, small].map(|key| state_of(&state, key)), [JobState::Queued, JobState::Queued]);
         assert_eq!(advance(&mut state), NOBODY);
         assert!(
             waits(&state, large).starts_with("slots (root: 64 slots needed in one block; 0 of 64 are free")
         );
         end(&mut state, first);
         assert_eq!(advance(&mut state), [large], "the small one would fit beside nobody");
-        assert_eq!(state_of(&state, large), State::Created);
+        assert_eq!(state_of(&state, large), JobState::Created);
         end(&mut state, large);
         assert_eq!(advance(&mut state), [small]);
         assert_eq!(state.jobs.get(small).unwrap().record.generation().switches.len(), 3);
@@ -473,7 +473,7 @@ mod tests {
         let why = "root: 16 slots needed; \"a\" has 32 of the 32 that it may have";
         assert!(waits(&state, second).contains(why), "{}", waits(&state, second));
         let other = create(&mut state, &asking("b", false), "other", 32).unwrap();
-        assert_eq!(state_of(&state, other), State::Created);
+        assert_eq!(state_of(&state, other), JobState::Created);
         end(&mut state, first);
         assert_eq!(advance(&mut state), [second]);
         let too_large = create(&mut state, &asking("a", true), "third", 64).unwrap_err();

@@ -28,9 +28,8 @@ use crate::liveness::{Cabling, Doubt, Health, ProvenPaths, STANDSTILL};
 use crate::loads::Loads;
 use crate::pipeline::Capacity;
 use crate::quotas::Quotas;
-use crate::slots::{NoSlots, SlotMap};
+use crate::slots::{NoSlots, SlotBlock, SlotMap};
 use crate::switch_state::SwitchState;
-use crate::tables::admission::SlotBlock;
 pub use reload::Reload;
 
 /// Reasons why a job cannot be created.

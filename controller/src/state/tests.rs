@@ -6,6 +6,7 @@ use tributary_planner::Aggregation;
 use tributary_wire::SliceWidth;
 
 use super::*;
+use crate::tables::Key;
 use crate::testing::{
     TERMS, base, capacity, controller_state, first_generation, pipeline, plain_topology, request, topology,
     two_spines,
@@ -315,7 +316,7 @@ fn a_change_has_its_own_slots_and_tables_until_the_old_ones_are_gone() {
     let leaf = topology().find("leaf0").unwrap();
     let admissions = |state: &ControllerState| {
         let want = state.want(leaf);
-        want.entries.keys().filter(|entry| entry.table.contains("admission")).count()
+        want.entries.keys().filter(|key| matches!(key, Key::Admission(_) | Key::SenderAdmission(_))).count()
     };
     let alone = admissions(&state);
     let number = state.install(key, &first_generation(&state, key)).unwrap();

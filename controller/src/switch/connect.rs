@@ -106,7 +106,7 @@ impl Connector {
             match state {
                 Mastership::Primary => return Ok(session),
                 Mastership::Ended { .. } | Mastership::Nobody => return Err(not_primary(&session, &state)),
-                Mastership::Backup { .. } => self.health.away(&not_primary(&session, &state)),
+                Mastership::Backup { .. } => self.health.unreachable(&not_primary(&session, &state)),
             }
             if mastership.changed().await.is_err() {
                 return Err(SwitchError::Stopped { switch: self.target.name.clone() });

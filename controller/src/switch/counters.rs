@@ -88,7 +88,7 @@ impl Asked {
                 Ok(readings) => readings.refusal.clone(),
                 Err(_) => Some("the controller has stopped".to_owned()),
             },
-            reason = away(&mut self.health) => Some(reason),
+            reason = unreachable(&mut self.health) => Some(reason),
             () = tokio::time::sleep_until(self.deadline) => {
                 Some(format!("it has not answered within {} s", READ_PATIENCE.as_secs_f64()))
             }
@@ -98,7 +98,7 @@ impl Asked {
 }
 
 /// Waits until the switch is not up, and returns the reason.
-async fn away(health: &mut watch::Receiver<SwitchHealth>) -> String {
+async fn unreachable(health: &mut watch::Receiver<SwitchHealth>) -> String {
     match health.wait_for(|health| !health.is_up()).await {
         Ok(health) => health.reason().unwrap_or_default().to_owned(),
         Err(_) => "the controller has stopped".to_owned(),
@@ -139,8 +139,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_switch_that_is_away_is_not_waited_for() {
-        let (since, cause) = (Instant::now(), crate::switch::AwayCause::NoAnswer);
-        let (readings, health) = channels(SwitchHealth::Away { since, reason: "refused".into(), cause });
+        let (since, cause) = (Instant::now(), crate::switch::UnreachableCause::NoAnswer);
+        let (readings, health) =
+            channels(SwitchHealth::Unreachable { since, reason: "refused".into(), cause });
         let counters = Asked::new(1, readings.subscribe(), health.subscribe()).latest().await;
         assert_eq!((counters.stale.as_deref(), since.elapsed()), (Some("refused"), Duration::ZERO));
         assert!(counters.last.is_none());

@@ -91,7 +91,7 @@ impl Patience {
     pub(super) async fn lost(&mut self) -> SwitchError {
         loop {
             let end = match &*self.health.borrow_and_update() {
-                SwitchHealth::Away { since, .. } => self.deadline.min(*since + GRACE),
+                SwitchHealth::Unreachable { since, .. } => self.deadline.min(*since + GRACE),
                 SwitchHealth::Up { .. } | SwitchHealth::Connecting { .. } => self.deadline,
             };
             tokio::select! {
@@ -106,9 +106,11 @@ impl Patience {
     fn error(&self) -> SwitchError {
         let switch = self.switch.clone();
         match &*self.health.borrow() {
-            SwitchHealth::Away { since, reason, .. } => {
-                SwitchError::Away { switch, seconds: since.elapsed().as_secs(), reason: reason.clone() }
-            }
+            SwitchHealth::Unreachable { since, reason, .. } => SwitchError::Unreachable {
+                switch,
+                seconds: since.elapsed().as_secs(),
+                reason: reason.clone(),
+            },
             SwitchHealth::Up { .. } | SwitchHealth::Connecting { .. } => {
                 SwitchError::Slow { switch, seconds: self.given.as_secs_f64() }
             }
@@ -147,16 +149,16 @@ mod tests {
         SwitchHealth::Up { since: Instant::now() }
     }
 
-    fn away() -> SwitchHealth {
-        SwitchHealth::Away {
+    fn unreachable() -> SwitchHealth {
+        SwitchHealth::Unreachable {
             since: Instant::now(),
             reason: "refused".into(),
-            cause: crate::switch::AwayCause::NoAnswer,
+            cause: crate::switch::UnreachableCause::NoAnswer,
         }
     }
 
-    fn away_for(seconds: u64) -> SwitchError {
-        SwitchError::Away { switch: "leaf".into(), seconds, reason: "refused".into() }
+    fn unreachable_for(seconds: u64) -> SwitchError {
+        SwitchError::Unreachable { switch: "leaf".into(), seconds, reason: "refused".into() }
     }
 
     #[tokio::test(start_paused = true)]
@@ -175,18 +177,18 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_switch_that_was_just_lost_is_waited_for_a_moment_and_one_that_is_long_away_is_not() {
         let begin = Instant::now();
-        let channels = Channels::new(away());
-        assert_eq!(channels.order(1).outcome().await.unwrap_err(), away_for(2));
+        let channels = Channels::new(unreachable());
+        assert_eq!(channels.order(1).outcome().await.unwrap_err(), unreachable_for(2));
         assert_eq!(begin.elapsed().as_secs(), 2);
         tokio::time::advance(Duration::from_secs(60)).await;
         let ordered = Instant::now();
-        assert_eq!(channels.order(1).outcome().await.unwrap_err(), away_for(62));
+        assert_eq!(channels.order(1).outcome().await.unwrap_err(), unreachable_for(62));
         assert!(ordered.elapsed() < Duration::from_millis(5), "it is known already");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_switch_that_comes_back_in_that_moment_has_never_been_away() {
-        let channels = Channels::new(away());
+        let channels = Channels::new(unreachable());
         let work = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             channels.health.send_replace(up());

@@ -24,19 +24,19 @@ pub(crate) enum SwitchHealth {
     },
     /// The controller has no usable session with the switch.
     /// The switch's state is unknown, and the switch may be down.
-    Away {
+    Unreachable {
         /// The time at which the last usable session ended, or the first attempt to connect failed.
         since: Instant,
         /// The error of the last attempt to connect, without the switch's name.
         reason: String,
         /// The kind of the error.
-        cause: AwayCause,
+        cause: UnreachableCause,
     },
 }
 
 /// Kinds of reasons why a switch is unreachable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AwayCause {
+pub(crate) enum UnreachableCause {
     /// The switch's machine answers that no P4Runtime server runs there.
     NotRunning,
     /// The switch does not answer, or the connection has broken. The switch may still forward frames.
@@ -47,7 +47,7 @@ pub(crate) enum AwayCause {
     Refuses,
 }
 
-impl From<&SwitchError> for AwayCause {
+impl From<&SwitchError> for UnreachableCause {
     fn from(error: &SwitchError) -> Self {
         match error {
             SwitchError::NotPrimary { .. } => Self::OtherController,
@@ -61,7 +61,7 @@ impl From<&SwitchError> for AwayCause {
                 | SessionError::NoAnswer { .. }
                 | SessionError::Ended { .. },
             )
-            | SwitchError::Away { .. }
+            | SwitchError::Unreachable { .. }
             | SwitchError::Slow { .. }
             | SwitchError::Busy { .. }
             | SwitchError::Stopped { .. } => Self::NoAnswer,
@@ -77,13 +77,13 @@ impl SwitchHealth {
 
     /// Returns true if the switch is known not to forward frames.
     pub(crate) fn is_dead(&self) -> bool {
-        matches!(self, Self::Away { cause: AwayCause::NotRunning, .. })
+        matches!(self, Self::Unreachable { cause: UnreachableCause::NotRunning, .. })
     }
 
     /// Returns the start of the present state.
     pub(crate) fn since(&self) -> Instant {
         match self {
-            Self::Connecting { since } | Self::Up { since } | Self::Away { since, .. } => *since,
+            Self::Connecting { since } | Self::Up { since } | Self::Unreachable { since, .. } => *since,
         }
     }
 
@@ -92,7 +92,7 @@ impl SwitchHealth {
         match self {
             Self::Connecting { .. } => Some("the first attempt to connect is under way"),
             Self::Up { .. } => None,
-            Self::Away { reason, .. } => Some(reason),
+            Self::Unreachable { reason, .. } => Some(reason),
         }
     }
 }
@@ -123,24 +123,24 @@ impl Reporter {
         let before = self.health.send_replace(SwitchHealth::Up { since: Instant::now() });
         let switch = &self.switch;
         match before {
-            SwitchHealth::Away { since, .. } => {
+            SwitchHealth::Unreachable { since, .. } => {
                 tracing::info!(switch, away_for = ?since.elapsed(), "is up again, with what it should hold");
             }
             _ => tracing::info!(switch, "is up"),
         }
     }
 
-    pub(super) fn away(&self, error: &SwitchError) {
+    pub(super) fn unreachable(&self, error: &SwitchError) {
         let (reason, switch) = (without_name(&self.switch, error), &self.switch);
         let since = match &*self.health.borrow() {
-            SwitchHealth::Connecting { since } | SwitchHealth::Away { since, .. } => *since,
+            SwitchHealth::Connecting { since } | SwitchHealth::Unreachable { since, .. } => *since,
             SwitchHealth::Up { .. } => Instant::now(),
         };
-        let away = SwitchHealth::Away { since, reason: reason.clone(), cause: error.into() };
-        let before = self.health.send_replace(away);
+        let unreachable = SwitchHealth::Unreachable { since, reason: reason.clone(), cause: error.into() };
+        let before = self.health.send_replace(unreachable);
         match before {
-            SwitchHealth::Away { reason: same, .. } if same == reason => {}
-            SwitchHealth::Away { .. } => tracing::info!(switch, reason, "is still away"),
+            SwitchHealth::Unreachable { reason: same, .. } if same == reason => {}
+            SwitchHealth::Unreachable { .. } => tracing::info!(switch, reason, "is still away"),
             _ => tracing::warn!(switch, reason, "is away: its tables wait for it, and it is tried again"),
         }
     }
@@ -176,9 +176,9 @@ mod tests {
         advance(Duration::from_secs(1)).await;
         let lost = Instant::now();
         for reason in ["reset", "refused"] {
-            reporter.away(&ended(reason));
-            let (words, cause) = (format!("the session has ended: {reason}"), AwayCause::NoAnswer);
-            assert_eq!(*health.borrow(), SwitchHealth::Away { since: lost, reason: words, cause });
+            reporter.unreachable(&ended(reason));
+            let (words, cause) = (format!("the session has ended: {reason}"), UnreachableCause::NoAnswer);
+            assert_eq!(*health.borrow(), SwitchHealth::Unreachable { since: lost, reason: words, cause });
             advance(Duration::from_secs(9)).await;
         }
     }
@@ -188,7 +188,7 @@ mod tests {
         let reporter = Reporter::new("leaf");
         let start = Instant::now();
         advance(Duration::from_secs(1)).await;
-        reporter.away(&ended("refused"));
+        reporter.unreachable(&ended("refused"));
         assert_eq!(reporter.watch().borrow().since(), start);
     }
 

@@ -29,10 +29,10 @@ use tributary_topology::NodeKey;
 
 pub(crate) use compare::Comparison;
 pub(crate) use connect::Program;
-pub(crate) use counters::{Asked, Counters, Reading};
+pub(crate) use counters::{Asked, Counters};
 pub(crate) use desired_state::{Desired, Pending};
 pub(crate) use election::Elections;
-pub(crate) use health::{AwayCause, SwitchHealth};
+pub(crate) use health::{SwitchHealth, UnreachableCause};
 pub(crate) use packets::PacketIn;
 
 use crate::error::SwitchError;
@@ -54,7 +54,7 @@ type Reply<T> = oneshot::Sender<Result<T, SwitchError>>;
 /// queued.
 const QUEUE: usize = 64;
 /// Capacity of the queue of packets for a switch; further packets are dropped.
-/// One beat may produce two packets for each port.
+/// One tick may produce two packets for each port.
 const PACKETS: usize = 512;
 
 /// The settings and handles that all switches of a controller share.

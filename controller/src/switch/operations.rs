@@ -13,7 +13,16 @@ use crate::error::{RefusedChange, SwitchError};
 use crate::pipeline::{CounterArray, Pipeline};
 use crate::switch_diff::{self, Change, Operation};
 use crate::switch_state::SwitchState;
-use crate::tables::admission;
+use crate::tables::Key;
+
+/// Reads the switch's state.
+async fn read_state(session: &Session, pipeline: &Pipeline) -> Result<SwitchState, SwitchError> {
+    let mut state = SwitchState::default();
+    for entity in read(session, pipeline, &SwitchState::queries()).await? {
+        state.put_read(entity);
+    }
+    Ok(state)
+}
 
 /// Reads the switch's state, and returns the changes that turn it into `want`, in batches.
 pub(super) async fn differences(
@@ -21,11 +30,7 @@ pub(super) async fn differences(
     pipeline: &Pipeline,
     want: &SwitchState,
 ) -> Result<Vec<Vec<Change>>, SwitchError> {
-    let mut have = SwitchState::default();
-    for entity in read(session, pipeline, &SwitchState::queries()).await? {
-        have.put_read(entity);
-    }
-    Ok(switch_diff::diff(&have, want))
+    Ok(switch_diff::diff(&read_state(session, pipeline).await?, want))
 }
 
 /// Returns the number of jobs that have tables on the switch but not in `want`.
@@ -34,12 +39,13 @@ pub(super) async fn jobs_to_withdraw(
     pipeline: &Pipeline,
     want: &SwitchState,
 ) -> Result<usize, SwitchError> {
-    let batches = differences(session, pipeline, want).await?;
-    let job = |change: &Change| match &change.entity {
-        Entity::Table(entry) if change.operation == Operation::Delete => admission::job(entry),
+    let have = read_state(session, pipeline).await?;
+    let job = |key: &Key| match key {
+        Key::Admission(key) => Some(key.job),
         _ => None,
     };
-    let jobs: BTreeSet<JobId> = batches.iter().flatten().filter_map(job).collect();
+    let unwanted = have.entries.keys().filter(|key| !want.entries.contains_key(key));
+    let jobs: BTreeSet<JobId> = unwanted.filter_map(job).collect();
     Ok(jobs.len())
 }
 

@@ -65,7 +65,7 @@ impl Driver {
                 }
                 Err(error) => error,
             };
-            self.connector.health.away(&error);
+            self.connector.health.unreachable(&error);
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(RETRY_LAST);
         }

@@ -12,7 +12,7 @@ use tributary_topology::NodeKey;
 use tributary_wire::MacAddr;
 
 use super::*;
-use crate::tables::mac_forward::{self, Action};
+use crate::tables::mac_forward::{self, Forward, ToController};
 use crate::testing::{base, pipeline, topology};
 
 /// The only port of the switch that has a link.
@@ -54,7 +54,7 @@ async fn up(switch: &Switch) {
 /// Returns `base` with one more MAC address, which it forwards to `port`.
 fn with_mac(base: &SwitchState, port: u16) -> SwitchState {
     let mut state = base.clone();
-    state.put(mac_forward::entry(MacAddr::new(2, 0, 0, 0, 0, 0x77), Action::Forward(port)));
+    state.put(mac_forward::Key { dst: MacAddr::new(2, 0, 0, 0, 0, 0x77) }, Forward { port });
     state
 }
 
@@ -78,7 +78,7 @@ async fn only_the_newest_state_reaches_a_switch_that_was_away_and_all_who_asked_
         // newest state.
         match order.outcome().await {
             Ok(desired) => assert_eq!(desired.version, 101),
-            Err(error) => assert!(matches!(error, SwitchError::Away { .. }), "{error}"),
+            Err(error) => assert!(matches!(error, SwitchError::Unreachable { .. }), "{error}"),
         }
     }
     timeout(PATIENCE, held.changed()).await.unwrap().unwrap();
@@ -108,7 +108,7 @@ async fn what_is_asked_of_a_switch_that_is_away_is_answered_at_once() {
     let address = gone.p4runtime_addr();
     gone.stop().await.unwrap();
     let Rig { switch, base, .. } = rig(address);
-    switch.health().wait_for(|health| matches!(health, SwitchHealth::Away { .. })).await.unwrap();
+    switch.health().wait_for(|health| matches!(health, SwitchHealth::Unreachable { .. })).await.unwrap();
     let order = switch.converge(base, Vec::new()).outcome().await.unwrap_err();
     let clear = switch.clear_counters(0).await.unwrap_err();
     for error in [order, clear] {
@@ -123,7 +123,7 @@ async fn what_is_asked_of_a_switch_that_is_away_is_answered_at_once() {
         drop(switch.clear_counters(0));
     }
     let error = switch.clear_counters(0).await.unwrap_err();
-    assert!(matches!(error, SwitchError::Away { .. }), "{error}");
+    assert!(matches!(error, SwitchError::Unreachable { .. }), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,9 +152,7 @@ async fn frames_leave_by_a_port_and_come_in_with_their_port() {
     assert_eq!(sent.await.unwrap(), frame(7));
 
     let mut state = base;
-    let to_controller = tributary_p4runtime::entry::TableEntry::new("mac_forward");
-    let action = tributary_p4runtime::entry::ActionCall::new("to_controller");
-    state.put(to_controller.exact("dst", 0x0200_0000_0009u64).action(action));
+    state.put(mac_forward::Key { dst: MacAddr::new(2, 0, 0, 0, 0, 9) }, ToController {});
     switch.converge(state, Vec::new()).outcome().await.unwrap();
     far.send(&frame(9)).unwrap();
     far.flush().unwrap();

@@ -1,22 +1,13 @@
 //! Table `egress_guard`: limits the ports through which hops may send a job's packets.
 
-use tributary_p4runtime::entry::{ActionCall, TableEntry};
 use tributary_wire::JobId;
 
-use super::schema::{ActionSchema, TableSchema};
+use super::definition::definitions;
 
-const ALLOW: &str = "allow";
+definitions! {
+    /// A job, and a port through which its packets may leave.
+    Key = "egress_guard" { job: JobId, egress_port: u16 } => Allow;
 
-pub(crate) const SCHEMA: TableSchema = TableSchema {
-    name: "egress_guard",
-    key: &["job", "egress_port"],
-    actions: &[ActionSchema { name: ALLOW, parameters: &[] }],
-};
-
-/// Returns an entry that allows packets of `job` to leave through `egress_port`.
-pub(crate) fn entry(job: JobId, egress_port: u16) -> TableEntry {
-    TableEntry::new(SCHEMA.name)
-        .exact("job", job.get())
-        .exact("egress_port", egress_port)
-        .action(ActionCall::new(ALLOW))
+    /// Lets packets leave.
+    Allow = "allow" {}
 }

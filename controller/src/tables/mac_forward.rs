@@ -1,41 +1,24 @@
 //! Table `mac_forward`: forwards frames by their destination address, without aggregation.
 
-use tributary_p4runtime::entry::{ActionCall, TableEntry};
 use tributary_wire::MacAddr;
 
-use super::schema::{ActionSchema, TableSchema, mac_number};
+use super::definition::{actions, definitions};
 
-const FORWARD: &str = "forward";
-const BROADCAST: &str = "broadcast";
-const TO_CONTROLLER: &str = "to_controller";
+definitions! {
+    /// The destination address of a frame.
+    Key = "mac_forward" { dst: MacAddr } => Action;
 
-pub(crate) const SCHEMA: TableSchema = TableSchema {
-    name: "mac_forward",
-    key: &["dst"],
-    actions: &[
-        ActionSchema { name: FORWARD, parameters: &["port"] },
-        ActionSchema { name: BROADCAST, parameters: &["group"] },
-        ActionSchema { name: TO_CONTROLLER, parameters: &[] },
-    ],
-};
-
-/// The action that a switch applies to a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Action {
     /// Sends the frame out of this port.
-    Forward(u16),
+    Forward = "forward" { port: u16 }
+
     /// Sends the frame to the ports of this multicast group, except to the ingress port.
-    Broadcast(u16),
+    Broadcast = "broadcast" { group: u16 }
+
     /// Sends the frame to the controller, together with the number of its ingress port.
-    ToController,
+    ToController = "to_controller" {}
 }
 
-/// Returns an entry that applies `action` to frames with this `destination`.
-pub(crate) fn entry(destination: MacAddr, action: Action) -> TableEntry {
-    let action = match action {
-        Action::Forward(port) => ActionCall::new(FORWARD).with("port", port),
-        Action::Broadcast(group) => ActionCall::new(BROADCAST).with("group", group),
-        Action::ToController => ActionCall::new(TO_CONTROLLER),
-    };
-    TableEntry::new(SCHEMA.name).exact("dst", mac_number(destination)).action(action)
+actions! {
+    /// The action that a switch applies to a frame.
+    Action { Forward, Broadcast, ToController }
 }

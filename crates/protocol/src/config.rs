@@ -34,12 +34,12 @@ pub struct WorkerConfig {
     /// and never changes.
     pub window: u32,
     /// The first slice that the worker sends.
-    /// It is [`Seq::FIRST`] in a new job. A worker that joins later takes [`Standing::next`](crate::Standing::next) of
-    /// the other members.
+    /// It is [`Seq::FIRST`] in a new job. A worker that joins later takes
+    /// [`WorkerProgress::next`](crate::WorkerProgress::next) of the other members.
     pub start: Seq,
     /// The number of operations that the job has begun before `start`.
-    /// It is 0 in a new job. A worker that joins later takes [`Standing::begun`](crate::Standing::begun) of the other
-    /// members.
+    /// It is 0 in a new job. A worker that joins later takes [`WorkerProgress::begun`](crate::WorkerProgress::begun) of
+    /// the other members.
     pub begun: u64,
     /// The timers for retransmit requests.
     pub timers: Timers,

@@ -25,4 +25,4 @@ pub use takeover::{FinishedSlice, TakeOver, TakeOverError, merge};
 pub use time::Time;
 pub use tributary_wire::Downlink;
 pub use vouch::vouching_key;
-pub use worker::{Outgoing, Standing, Worker, WorkerStats};
+pub use worker::{Outgoing, Worker, WorkerProgress, WorkerStats};

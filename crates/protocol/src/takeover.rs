@@ -94,7 +94,7 @@ pub enum TakeOverError {
 }
 
 /// Computes the state with which a new server starts, from the due slices of all remaining members.
-/// `members` holds [`Standing::dues`](crate::Standing::dues) of each member. All members must be frozen.
+/// `members` holds [`WorkerProgress::dues`](crate::WorkerProgress::dues) of each member. All members must be frozen.
 ///
 /// # Errors
 /// [`TakeOverError`] if a report does not fit the window or another report. It names the member.

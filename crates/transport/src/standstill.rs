@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// A period in which this process could not receive messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standstill {
-    /// The time of the last beat before the standstill.
+    /// The time of the last tick before the standstill.
     pub from: Instant,
     /// The end of the standstill; if it still lasts, the time of the request.
     pub to: Instant,
@@ -18,22 +18,22 @@ pub struct Standstill {
 /// process receives nothing, and afterwards its peers have closed their connections.
 #[derive(Debug)]
 pub struct StandstillDetector {
-    /// The shortest time without a beat that is a standstill.
+    /// The shortest time without a tick that is a standstill.
     least: Duration,
     last: Instant,
     standstill: Option<Standstill>,
 }
 
 impl StandstillDetector {
-    /// Creates the detector of a process that starts. A time of `least` without a [`beat`](Self::beat) is
+    /// Creates the detector of a process that starts. A time of `least` without a [`tick`](Self::tick) is
     /// a standstill.
     pub fn new(least: Duration, now: Instant) -> Self {
         Self { least, last: now, standstill: None }
     }
 
     /// Notes that the process is running, and that it receives messages or expects none. Returns the
-    /// standstill that this beat ends, if any.
-    pub fn beat(&mut self, now: Instant) -> Option<Standstill> {
+    /// standstill that this tick ends, if any.
+    pub fn tick(&mut self, now: Instant) -> Option<Standstill> {
         let over = (!self.is_steady(now)).then_some(Standstill { from: self.last, to: now });
         self.standstill = over.or(self.standstill);
         self.last = now;
@@ -65,15 +65,15 @@ mod tests {
         let at = |milliseconds| start + Duration::from_millis(milliseconds);
         let standstill = |from, to| Some(Standstill { from: at(from), to: at(to) });
         let mut detector = StandstillDetector::new(Duration::from_secs(1), start);
-        for beat in [100, 200, 900] {
-            assert_eq!(detector.beat(at(beat)), None);
-            assert_eq!(detector.standstill(at(beat + 99)), None);
+        for tick in [100, 200, 900] {
+            assert_eq!(detector.tick(at(tick)), None);
+            assert_eq!(detector.standstill(at(tick + 99)), None);
         }
-        assert_eq!(detector.standstill(at(5000)), standstill(900, 5000), "known before the first beat");
-        assert_eq!(detector.beat(at(5001)), standstill(900, 5001));
-        assert_eq!(detector.beat(at(5100)), None);
+        assert_eq!(detector.standstill(at(5000)), standstill(900, 5000), "known before the first tick");
+        assert_eq!(detector.tick(at(5001)), standstill(900, 5001));
+        assert_eq!(detector.tick(at(5100)), None);
         assert_eq!(detector.standstill(at(5200)), standstill(900, 5001));
-        detector.beat(at(9000));
+        detector.tick(at(9000));
         assert_eq!(detector.standstill(at(9001)), standstill(5100, 9000));
     }
 }

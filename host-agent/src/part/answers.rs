@@ -2,7 +2,7 @@
 
 use tributary_api::v1;
 use tributary_api::v1::answer_request::Answer;
-use tributary_protocol::{FinishedSlice, Standing};
+use tributary_protocol::{FinishedSlice, WorkerProgress};
 use tributary_wire::{Operator, Seq};
 
 use super::JobAgent;
@@ -51,7 +51,7 @@ async fn find_out(worker: &WorkerAgent, question: Question) -> Result<Answer, Ag
     })
 }
 
-fn standing(Standing { begun, next, idle, dues }: Standing) -> v1::Standing {
+fn standing(WorkerProgress { begun, next, idle, dues }: WorkerProgress) -> v1::Standing {
     v1::Standing { begun, next_seq: next.0, idle, dues: dues.into_iter().map(|due| due.0).collect() }
 }
 

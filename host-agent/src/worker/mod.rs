@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tributary_api::{JobConfig, v1};
 use tributary_link::FramePort;
-use tributary_protocol::{AllReduce, FinishedSlice, Reduced, Standing, Timers, WorkerStats};
+use tributary_protocol::{AllReduce, FinishedSlice, Reduced, Timers, WorkerProgress, WorkerStats};
 use tributary_wire::{Rank, Seq};
 
 use crate::AgentStats;
@@ -94,7 +94,7 @@ impl Handle<WorkerState> {
     ///
     /// # Errors
     /// [`AgentError::Ended`] if the agent has ended.
-    pub async fn freeze(&self) -> Result<Standing, AgentError> {
+    pub async fn freeze(&self) -> Result<WorkerProgress, AgentError> {
         self.call(|worker, _| worker.freeze()).await
     }
 
@@ -103,7 +103,7 @@ impl Handle<WorkerState> {
     ///
     /// # Errors
     /// [`AgentError::Ended`] if the agent has ended.
-    pub async fn proceed(&self, until: u64) -> Result<Standing, AgentError> {
+    pub async fn proceed(&self, until: u64) -> Result<WorkerProgress, AgentError> {
         let progress = self.request(move |worker, now, reply| worker.proceed(now, until, reply))?;
         progress.await.map_err(|_| self.end_error())
     }

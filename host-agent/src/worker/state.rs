@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tributary_api::{JobConfig, Role, v1};
 use tributary_protocol::{
-    CollectiveError, FinishedSlice, OperationEvent, OperationId, Reduced, Standing, Time, Timers, Worker,
-    WorkerConfig, WorkerStats,
+    CollectiveError, FinishedSlice, OperationEvent, OperationId, Reduced, Time, Timers, Worker, WorkerConfig,
+    WorkerProgress, WorkerStats,
 };
 use tributary_wire::{FrameView, Hop, JobId, Kind, MacAddr, Rank, Seq, SliceWidth};
 
@@ -70,7 +70,7 @@ pub struct WorkerState {
     /// The value that is kept with the data of each operation that the worker still has, pending or not.
     held: BTreeMap<OperationId, Box<dyn Any + Send>>,
     /// Receives the progress when the worker has proceeded as far as ordered.
-    proceeding: Option<oneshot::Sender<Standing>>,
+    proceeding: Option<oneshot::Sender<WorkerProgress>>,
     /// The time at which the worker was frozen, if it is frozen.
     frozen: Option<Time>,
     /// The time of the last result, and the number of results at that time.
@@ -223,14 +223,14 @@ impl WorkerState {
     }
 
     /// Freezes the worker, and returns the progress.
-    pub(super) fn freeze(&mut self) -> Standing {
+    pub(super) fn freeze(&mut self) -> WorkerProgress {
         self.worker.freeze();
         self.stop_proceeding();
-        self.worker.standing()
+        self.worker.progress()
     }
 
     /// Continues until `until` operations are done, and then sends the progress.
-    pub(super) fn proceed(&mut self, now: Time, until: u64, reply: oneshot::Sender<Standing>) {
+    pub(super) fn proceed(&mut self, now: Time, until: u64, reply: oneshot::Sender<WorkerProgress>) {
         self.stop_proceeding();
         self.worker.proceed(now, until);
         self.proceeding = Some(reply);
@@ -244,7 +244,7 @@ impl WorkerState {
     /// Sends the present progress to the caller of `proceed`, even if the worker has not finished.
     fn stop_proceeding(&mut self) {
         if let Some(reply) = self.proceeding.take() {
-            let _ = reply.send(self.worker.standing());
+            let _ = reply.send(self.worker.progress());
         }
     }
 
@@ -364,7 +364,7 @@ impl WorkerState {
     /// Returns the cause of the operations' wait. `since` is the time at which the oldest operation
     /// became the oldest.
     fn wait(&self, now: Time, since: Time) -> Wait {
-        let Standing { next, idle, dues, .. } = self.worker.standing();
+        let WorkerProgress { next, idle, dues, .. } = self.worker.progress();
         let awaited = dues.into_iter().filter(|due| next.is_newer_than(*due));
         let oldest = awaited.min_by_key(|due| due.distance(next));
         Wait {

@@ -176,7 +176,7 @@ impl Workers {
         let fresh = self.states.len() as StateId;
         let next = *self.ids.entry((rank, hasher.finish())).or_insert(fresh);
         if next == fresh {
-            let dues = worker.standing().dues.into_iter().map(slice).collect();
+            let dues = worker.progress().dues.into_iter().map(slice).collect();
             let facts = WorkerFacts { rank, generation, is_done: worker.is_idle(), dues };
             self.states.push((worker, now, facts));
         }

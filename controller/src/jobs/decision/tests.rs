@@ -20,7 +20,7 @@ use crate::testing::{TERMS, controller_state, first_generation, request, topolog
 fn join(topology: &Topology, job: &mut Job, host: &str, role: v1::MemberRole) -> Joined {
     let joined =
         job.join(topology, &Joining { host, role, elastic: true, resume: 0, new_run: false }).unwrap();
-    job.participant_mut(&joined.participant).unwrap().started = true;
+    job.participants.get_mut(&joined.participant).unwrap().started = true;
     joined
 }
 
@@ -53,7 +53,7 @@ fn carry_out(state: &mut ControllerState, key: JobKey, desired: &DesiredGenerati
 
 /// Returns the change that is due, while the controller is not at a standstill.
 fn due(state: &mut ControllerState, key: JobKey, now: Instant) -> DesiredGeneration {
-    state.standstills.beat(now);
+    state.standstills.tick(now);
     match state.next_step(key, now) {
         Step::Change(desired) => desired,
         other => panic!("{other:?}"),
@@ -98,7 +98,7 @@ fn probe(state: &mut ControllerState, host: &str, now: Instant) {
 }
 
 /// Delivers a host's heartbeat.
-fn beat(state: &mut ControllerState, host: &str, heartbeat: &v1::Heartbeat, now: Instant) {
+fn send_heartbeat(state: &mut ControllerState, host: &str, heartbeat: &v1::Heartbeat, now: Instant) {
     let key = state.topology().find(host).unwrap();
     state.jobs.note_heartbeat((key, host), heartbeat, now);
 }
@@ -119,7 +119,7 @@ fn tell_of_wait_on(
         stalled_in_generation_milliseconds,
         ..v1::JobProgress::default()
     }];
-    beat(state, host, &v1::Heartbeat { jobs, ..v1::Heartbeat::default() }, now);
+    send_heartbeat(state, host, &v1::Heartbeat { jobs, ..v1::Heartbeat::default() }, now);
 }
 
 /// Reports that these ranks wait for a result and that their requests reach the server.
@@ -129,7 +129,7 @@ fn tell_of_asking(state: &mut ControllerState, ranks: &[u32], now: Instant) {
 
 fn tell_of_asking_on(host: &str, state: &mut ControllerState, ranks: &[u32], now: Instant) {
     let served = vec![v1::ServedJob { job: "job".into(), asking_ranks: ranks.to_vec() }];
-    beat(state, host, &v1::Heartbeat { served, ..v1::Heartbeat::default() }, now);
+    send_heartbeat(state, host, &v1::Heartbeat { served, ..v1::Heartbeat::default() }, now);
 }
 
 #[test]
@@ -165,7 +165,8 @@ fn reports_on_jobs_that_a_host_is_not_in_take_no_memory() {
         ..v1::Heartbeat::default()
     };
     for host in ["w0", "ps"] {
-        let kept = allocation_counter::measure(|| beat(&mut state, host, &heartbeat, Instant::now()));
+        let kept =
+            allocation_counter::measure(|| send_heartbeat(&mut state, host, &heartbeat, Instant::now()));
         assert_eq!(kept.bytes_current, 0, "{host}");
     }
 }
@@ -179,9 +180,9 @@ fn members_that_only_the_controller_cannot_hear_are_not_lost() {
     for member in &members {
         state.jobs.get_mut(key).unwrap().lose(&member.participant, member.session, start);
     }
-    for now in (0..60).map(|beat| at(beat * 100)) {
+    for now in (0..60).map(|tick| at(tick * 100)) {
         ["w0", "w1", "w2", "w3", "ps"].iter().for_each(|host| probe(&mut state, host, now));
-        state.standstills.beat(now);
+        state.standstills.tick(now);
         let step = state.next_step(key, now);
         assert!(matches!(step, Step::Rest(Some(_))), "{step:?}");
     }
@@ -194,11 +195,11 @@ fn members_that_only_the_controller_cannot_hear_are_not_lost() {
     // After w2's daemon has reconnected, w2 has time to rejoin the job. Its probes do not matter then.
     let hello = v1::Hello { host: "w2".into(), works: true, ..v1::Hello::default() };
     let _orders = state.hosts.enter(&hello, at(6550));
-    for beat in 0..16 {
-        let now = at(7_000 + beat * 500);
+    for tick in 0..16 {
+        let now = at(7_000 + tick * 500);
         state.cabling.hear_of(topology.find("w2").unwrap(), now);
         let expected = if now < at(6550 + 8_000) { "w3 is gone" } else { "w2, w3 are gone" };
-        assert_eq!(reason_without_w3(&mut state, now), expected, "beat {beat}");
+        assert_eq!(reason_without_w3(&mut state, now), expected, "tick {tick}");
     }
 }
 
@@ -211,7 +212,7 @@ fn a_daemons_last_words_do_not_say_that_it_has_its_controller() {
     let soon = now + Duration::from_millis(500);
     state.cabling.hear_of(topology.find("w1").unwrap(), now + Duration::from_millis(5));
     probe(&mut state, "w1", soon);
-    state.standstills.beat(soon);
+    state.standstills.tick(soon);
     assert!(
         matches!(state.next_step(key, soon), Step::Rest(Some(_))),
         "its connections are over, and it lives"
@@ -230,7 +231,7 @@ fn a_long_step_puts_nobody_out_whom_only_the_controller_cannot_hear() {
     let waits = |state: &mut ControllerState, stalled_milliseconds, now| {
         tell_of_wait(state, stalled_milliseconds, now);
         probe(state, "w1", now);
-        state.standstills.beat(now);
+        state.standstills.tick(now);
     };
     lose(&mut state, 1);
     waits(&mut state, 4_000, at(500));
@@ -253,7 +254,7 @@ fn a_long_step_takes_a_job_off_a_silent_switch_only_when_it_is_very_long() {
     state.health.set_node(leaf, Life::Silent, start);
     let waits = |state: &mut ControllerState, stalled_milliseconds, now| {
         tell_of_wait(state, stalled_milliseconds, now);
-        state.standstills.beat(now);
+        state.standstills.tick(now);
     };
     waits(&mut state, 1_900, at(900));
     assert!(matches!(state.next_step(key, at(900)), Step::Rest(Some(_))));
@@ -272,7 +273,7 @@ fn a_job_where_nothing_comes_though_all_are_there_gets_other_slots() {
     let wait = |state: &mut ControllerState, waits: [u64; 4], now| {
         let hosts = ["w0", "w1", "w2", "w3"].into_iter().zip(waits);
         hosts.for_each(|(host, wait)| tell_of_wait_on(host, state, wait, now));
-        state.standstills.beat(now);
+        state.standstills.tick(now);
     };
     wait(&mut state, [60_000, 60_000, 60_000, 0], at(60_000));
     let step = state.next_step(key, at(60_000));
@@ -307,7 +308,7 @@ fn a_silent_switch_that_frames_come_through_is_alive_however_long_a_step_takes()
     state.health.set_node(leaf, Life::Silent, start);
     tell_of_wait(&mut state, 60_000, at(900));
     tell_of_asking(&mut state, &[0, 1, 2], at(900));
-    state.standstills.beat(at(900));
+    state.standstills.tick(at(900));
     let step = state.next_step(key, at(900));
     assert!(matches!(step, Step::Rest(Some(_))), "rank 2 is behind it, and the server hears it: {step:?}");
     // From now on, leaf1 forwards no frames.
@@ -325,7 +326,7 @@ fn one_whom_the_controller_cannot_hear_and_the_server_can_stays_however_long_a_s
     probe(&mut state, "w1", at(900));
     tell_of_wait(&mut state, 60_000, at(900));
     tell_of_asking(&mut state, &[0, 1], at(900));
-    state.standstills.beat(at(900));
+    state.standstills.tick(at(900));
     assert!(matches!(state.next_step(key, at(900)), Step::Rest(Some(_))));
     tell_of_asking(&mut state, &[0], at(950));
     assert_eq!(due(&mut state, key, at(950)).reason, "w1 is gone");
@@ -340,10 +341,10 @@ fn a_member_that_its_daemon_tells_of_is_not_lost_with_its_own_connection() {
     let _daemon =
         state.hosts.enter(&v1::Hello { host: "w0".into(), works: true, ..v1::Hello::default() }, start);
     state.jobs.get_mut(key).unwrap().lose(&members[0].participant, members[0].session, at(100));
-    for now in (2..70).map(|beat| at(beat * 100)) {
+    for now in (2..70).map(|tick| at(tick * 100)) {
         state.cabling.hear_of(topology.find("w0").unwrap(), now);
         tell_of_wait(&mut state, 0, now);
-        state.standstills.beat(now);
+        state.standstills.tick(now);
         let step = state.next_step(key, now);
         assert!(matches!(step, Step::Rest(Some(_))), "{step:?}");
     }
@@ -362,8 +363,8 @@ fn a_host_of_which_nothing_is_heard_is_not_asked_to_serve() {
         |host: &str| v1::Hello { host: host.into(), serves: true, works: true, ..v1::Hello::default() };
     let daemons = ["w0", "w1"].map(|host| state.hosts.enter(&hello(host), start));
     state.jobs.get_mut(key).unwrap().lose(&members[4].participant, members[4].session, start);
-    for beat in 0..20 {
-        state.standstills.beat(at(beat * 100));
+    for tick in 0..20 {
+        state.standstills.tick(at(tick * 100));
     }
     let server = |state: &mut ControllerState, now| topology[due(state, key, now).server].name.clone();
     assert_eq!(server(&mut state, at(1_400)), "w0");
@@ -377,9 +378,9 @@ fn who_is_there_and_does_not_change_over_is_given_up_where_others_wait() {
     let (key, members) = running(&mut state);
     let start = Instant::now();
     let at = |milliseconds| start + Duration::from_millis(milliseconds);
-    let participant = state.jobs.get_mut(key).unwrap().participant_mut(&members[1].participant).unwrap();
+    let participant = state.jobs.get_mut(key).unwrap().participants.get_mut(&members[1].participant).unwrap();
     participant.behind = Some(start);
-    state.standstills.beat(at(900));
+    state.standstills.tick(at(900));
     assert!(matches!(state.next_step(key, at(900)), Step::Rest(_)), "nobody waits");
     tell_of_wait(&mut state, 900, at(950));
     assert!(matches!(state.next_step(key, at(950)), Step::Rest(_)), "it has some time");
@@ -420,7 +421,7 @@ fn who_can_come_in_does_not_wait_for_those_whose_switch_is_silent() {
     let desired = due(&mut state, key, at(700));
     assert_eq!(desired.reason, "w1 came in");
     carry_out(&mut state, key, &desired);
-    state.jobs.get_mut(key).unwrap().participant_mut(&members[1].participant).unwrap().started = true;
+    state.jobs.get_mut(key).unwrap().participants.get_mut(&members[1].participant).unwrap().started = true;
 
     state.health.set_node(leaf, Life::Alive, at(800));
     assert_eq!(due(&mut state, key, at(900)).reason, "w2, w3 came in");
@@ -453,7 +454,7 @@ fn a_job_leaves_a_link_that_loses_packets_as_long_as_its_own() {
 fn who_is_behind_a_link_that_loses_long_packets_is_not_given_up_while_results_come() {
     let mut state = controller_state(256, 4);
     let (key, members) = running(&mut state);
-    state.jobs.get_mut(key).unwrap().participant_mut(&members[0].participant).unwrap().elastic = false;
+    state.jobs.get_mut(key).unwrap().participants.get_mut(&members[0].participant).unwrap().elastic = false;
     let (start, topology) = (Instant::now(), Arc::clone(state.topology()));
     let at = |seconds| start + Duration::from_secs(seconds);
     let leaf = topology.find("leaf0").unwrap();
@@ -465,7 +466,7 @@ fn who_is_behind_a_link_that_loses_long_packets_is_not_given_up_while_results_co
     assert!(matches!(state.next_step(key, at(5)), Step::Rest(_)), "it may be repaired");
     // The link works again; the probes do not show that yet.
     tell_of_wait(&mut state, 300, at(12));
-    state.standstills.beat(at(12));
+    state.standstills.tick(at(12));
     assert!(matches!(state.next_step(key, at(12)), Step::Rest(_)));
     tell_of_wait(&mut state, 3_000, at(20));
     let desired = due(&mut state, key, at(20));
@@ -481,9 +482,10 @@ fn who_is_cut_off_is_given_up_soon_where_he_may_come_back_and_late_where_he_woul
     for (elastic, late) in [(true, 700), (false, 10_000)] {
         let mut state = controller_state(256, 4);
         let (key, members) = running(&mut state);
-        state.jobs.get_mut(key).unwrap().participant_mut(&members[0].participant).unwrap().elastic = elastic;
+        state.jobs.get_mut(key).unwrap().participants.get_mut(&members[0].participant).unwrap().elastic =
+            elastic;
         state.health.set_node(topology.find("leaf1").unwrap(), Life::Dead, at(0));
-        state.standstills.beat(at(late - 1));
+        state.standstills.tick(at(late - 1));
         assert_eq!(state.next_step(key, at(late - 1)), Step::Rest(Some(at(late))));
         assert_eq!(due(&mut state, key, at(late)).members.len(), 2);
 
@@ -502,7 +504,7 @@ fn one_who_is_away_is_given_up_in_time_though_something_better_is_to_come_later(
     let taken_over =
         DesiredGeneration { server: topology.find("w0").unwrap(), ..first_generation(&state, key) };
     let job = state.jobs.get_mut(key).unwrap();
-    job.invite("w0", Instant::now());
+    job.invitations.ask("w0", Instant::now());
     let _second = join(&topology, job, "w0", v1::MemberRole::Server);
     carry_out(&mut state, key, &taken_over);
     let now = Instant::now();
@@ -532,7 +534,7 @@ fn a_server_that_is_started_again_before_its_job_starts_is_asked_again() {
     attend(&mut state, "ps", now);
     assert_eq!(state.next_step(key, now), Step::Invite("ps".into()));
     let job = state.jobs.get_mut(key).unwrap();
-    job.invite("ps", now);
+    job.invitations.ask("ps", now);
     let server = join(&topology(), job, "ps", v1::MemberRole::Server);
     assert!(matches!(state.next_step(key, now), Step::Rest(Some(_))));
 
@@ -555,7 +557,7 @@ fn a_server_that_cannot_serve_is_left_alone_and_another_one_serves() {
     let later = now + Duration::from_secs(1);
     attend(&mut state, "ps", now);
     state.jobs.get_mut(key).unwrap().leave(&members[4].participant, "it has no thread", later);
-    state.standstills.beat(later);
+    state.standstills.tick(later);
     // No other host could serve: the job does not invite ps until its pause ends.
     let Step::Rest(Some(until)) = state.next_step(key, later) else {
         panic!("{:?}", state.next_step(key, later))

@@ -28,7 +28,7 @@ fn running() -> (Job, Vec<Joined>) {
     assert!(job.advance(1, ""));
     for Joined { participant: id, .. } in &members {
         let config = job.config(&topology, job.record.generation(), id).unwrap();
-        let participant = job.participant_mut(id).unwrap();
+        let participant = job.participants.get_mut(id).unwrap();
         participant.started = true;
         participant.tell(Event::Start(config));
     }
@@ -115,7 +115,7 @@ fn a_failure_reaches_everyone_and_is_final() {
     let failure = |reason: &str| v1::JobFailed { reason: reason.into(), wrong_sum: true };
     assert!(job.fail(failure("a fault")));
     assert!(!job.fail(failure("again")) && !job.end() && !job.advance(1, ""));
-    assert_eq!(job.state(), &State::Failed("a fault".into()));
+    assert_eq!(job.state(), &JobState::Failed("a fault".into()));
     let error = job.join(&topology(), &joining("w0", true, 0)).unwrap_err().to_string();
     assert_eq!(error, "job \"job\" is over: it failed because a fault; create a job for another run");
     for member in &mut members {
@@ -146,7 +146,7 @@ fn one_that_was_to_stop_is_asked_again_when_it_comes_back() {
     let (id, session) = (&members[1].participant, members[1].session);
     job.lose(id, session, Instant::now());
     let prepare = Event::Prepare(v1::Prepare { generation: 2 });
-    job.participant_mut(id).unwrap().tell(prepare.clone());
+    job.participants.get_mut(id).unwrap().tell(prepare.clone());
     let mut back = job.join(&topology(), &joining("w1", true, 1)).unwrap();
     assert_eq!(next(&mut back), Some(prepare));
 }
@@ -166,9 +166,9 @@ fn only_elastic_processes_come_into_a_running_job_and_only_to_their_like() {
     job.depart(&members[1].participant, None);
     let refused = job.join(&topology(), &joining("w1", false, 0)).unwrap_err().to_string();
     assert!(refused.starts_with("job \"job\" is running and takes host \"w1\" in no more"), "{refused}");
-    job.participant_mut(&members[2].participant).unwrap().elastic = false;
+    job.participants.get_mut(&members[2].participant).unwrap().elastic = false;
     assert!(job.join(&topology(), &joining("w1", true, 0)).is_err());
-    job.participant_mut(&members[2].participant).unwrap().elastic = true;
+    job.participants.get_mut(&members[2].participant).unwrap().elastic = true;
     assert!(job.join(&topology(), &joining("w1", true, 0)).is_ok());
 }
 
@@ -187,6 +187,6 @@ fn another_host_serves_only_when_it_was_asked_to() {
     let mut job = created();
     let serve = Joining { role: v1::MemberRole::Server, ..joining("w2", true, 0) };
     assert!(job.join(&topology(), &serve).is_err());
-    job.invite("w2", Instant::now());
+    job.invitations.ask("w2", Instant::now());
     assert_eq!(job.join(&topology(), &serve).unwrap().participant, ParticipantId::Server("w2".into()));
 }

@@ -30,7 +30,7 @@ pub(super) enum Gate {
 
 /// The progress of a worker in its job. All members count operations and slices alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct WorkerProgress {
     /// The number of operations that have begun since the job's start.
     pub begun: u64,
     /// The first slice of the next operation, once all operations that have begun are done.
@@ -117,7 +117,7 @@ fn members_with(rank: Rank, members: Vec<Rank>) -> Result<Vec<Rank>, ConfigError
 }
 
 impl Worker {
-    /// Freezes the worker, so that its [progress](Self::standing) does not change.
+    /// Freezes the worker, so that its [progress](Self::progress) does not change.
     /// A frozen worker accepts no result, sends nothing and begins no operation. Operations that the caller starts wait
     /// in order. [`proceed`](Self::proceed) or [`change_generation`](Self::change_generation) ends the freeze.
     pub fn freeze(&mut self) {
@@ -131,8 +131,8 @@ impl Worker {
     }
 
     /// Returns the worker's progress. It does not change while the worker is [frozen](Self::is_frozen).
-    pub fn standing(&self) -> Standing {
-        Standing {
+    pub fn progress(&self) -> WorkerProgress {
+        WorkerProgress {
             begun: self.operations.begun(),
             next: self.operations.next_seq(),
             idle: self.operations.is_empty(),
@@ -143,7 +143,7 @@ impl Worker {
     /// Continues in the present generation until `until` operations, counted from the job's start, are
     /// done.
     /// Then the worker is frozen again, and idle. If they are done already, it stays frozen. If the caller passes the
-    /// largest [`begun`](Standing::begun) of all members, all members stop after the same operation.
+    /// largest [`begun`](WorkerProgress::begun) of all members, all members stop after the same operation.
     pub fn proceed(&mut self, now: Time, until: u64) {
         self.gate = Gate::Until(until);
         self.begin_waiting();

@@ -27,7 +27,7 @@ use crate::time::Time;
 use crate::vouch::{Vouchers, vouching_key};
 use contribution::Contribution;
 pub use events::{Outgoing, WorkerStats};
-pub use generations::Standing;
+pub use generations::WorkerProgress;
 use generations::{Gate, Generations};
 use pace::Pace;
 use recovery::{Recovery, Transmission};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::alone::{ME, Slice, answer, config, give, integers, job, sent, seqs, served};
 use tributary_protocol::{
-    AllReduce, CollectiveError, ConfigError, GradientData, Missing, OperationEvent, OperationId, Standing,
-    Sums, Time, Worker, WorkerConfig,
+    AllReduce, CollectiveError, ConfigError, GradientData, Missing, OperationEvent, OperationId, Sums, Time,
+    Worker, WorkerConfig, WorkerProgress,
 };
 use tributary_wire::{Header, Rank, Seq, Totals};
 
@@ -44,19 +44,19 @@ fn completed(worker: &mut Worker) -> Vec<OperationId> {
 fn a_frozen_worker_takes_nothing_sends_nothing_and_begins_nothing() {
     let (mut worker, sums) = under_way(4, 6);
     worker.freeze();
-    let before = worker.standing();
+    let before = worker.progress();
     answer(&mut worker, NOW, &sums[0]);
     assert_eq!(worker.start_all_reduce(integers(1)), Ok(OperationId(1)));
     worker.handle_timeout(NOW + Duration::from_secs(9));
     assert_eq!((sent(&mut worker, NOW), worker.poll_timeout()), (vec![], None));
-    assert_eq!(worker.standing(), before);
+    assert_eq!(worker.progress(), before);
     assert_eq!(worker.stats().foreign, 1);
 
     worker.change_generation(NOW, job(6), &[ME]).unwrap();
     let after = sent(&mut worker, NOW);
     assert_eq!(seqs(&after), seqs(&sums));
     assert!(after.iter().all(|(header, _)| header.retransmit && header.job == job(6)));
-    assert_eq!(worker.standing().begun, 2);
+    assert_eq!(worker.progress().begun, 2);
     finish(&mut worker, after);
     assert_eq!(completed(&mut worker), [OperationId(0), OperationId(1)]);
 }
@@ -66,14 +66,14 @@ fn a_worker_tells_where_it_stands() {
     let start = Seq(u32::MAX);
     let mut worker = Worker::new(WorkerConfig { start, begun: 7, ..config(4) }).unwrap();
     let fresh = vec![Seq(0), Seq(1), Seq(2), Seq(u32::MAX)];
-    assert_eq!(worker.standing(), Standing { begun: 7, next: start, idle: true, dues: fresh });
+    assert_eq!(worker.progress(), WorkerProgress { begun: 7, next: start, idle: true, dues: fresh });
     assert_eq!(worker.start_all_reduce(integers(4)), Ok(OperationId(7)));
     let max = sent(&mut worker, NOW);
     answer(&mut worker, NOW, &max[0]);
     let sums = sent(&mut worker, NOW);
     answer(&mut worker, NOW, &sums[1]);
     let dues = vec![Seq(0), Seq(5), Seq(2), Seq(3)];
-    assert_eq!(worker.standing(), Standing { begun: 8, next: Seq(4), idle: false, dues });
+    assert_eq!(worker.progress(), WorkerProgress { begun: 8, next: Seq(4), idle: false, dues });
 }
 
 #[test]
@@ -88,14 +88,14 @@ fn a_worker_proceeds_to_a_boundary_and_no_further() {
     assert!(!worker.is_frozen() && again.iter().all(|(header, _)| header.retransmit && header.job == job(5)));
     finish(&mut worker, again);
     assert_eq!(completed(&mut worker), [OperationId(0), OperationId(1)]);
-    let Standing { begun, next, idle, dues } = worker.standing();
+    let WorkerProgress { begun, next, idle, dues } = worker.progress();
     assert!(worker.is_frozen() && idle);
     assert_eq!((begun, next, dues), (2, Seq(10), [12, 13, 10, 11].map(Seq).to_vec()));
 
     // Other members may join at a boundary.
     worker.change_generation(NOW, job(6), &[ME, OTHER]).unwrap();
     assert_eq!(seqs(&sent(&mut worker, NOW)), [10]);
-    assert_eq!(worker.standing().begun, 3);
+    assert_eq!(worker.progress().begun, 3);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn who_is_at_the_boundary_stays_there_and_who_has_not_begun_waits_for_its_proces
     worker.start_all_reduce(integers(1)).unwrap();
     let max = sent(&mut worker, NOW);
     finish(&mut worker, max);
-    assert!(worker.is_frozen() && worker.standing().idle && !worker.is_idle());
+    assert!(worker.is_frozen() && worker.progress().idle && !worker.is_idle());
     // This change is cancelled.
     worker.proceed(NOW, u64::MAX);
     let max = sent(&mut worker, NOW);
@@ -162,20 +162,20 @@ fn a_sum_is_believed_with_the_servers_word_only_whatever_generation_it_is_of() {
     // A switch has kept a correct sum of the previous generation, which the server has not received.
     let kept = |(header, values): &Slice| (Header { job: job(6), ..*header }, values.clone());
     give(&mut worker, NOW, &kept(&sums[0]));
-    assert_eq!((worker.stats().mismatched, worker.standing().dues[2]), (1, Seq(2)));
+    assert_eq!((worker.stats().mismatched, worker.progress().dues[2]), (1, Seq(2)));
     // The voucher of one slice is not valid for another slice.
     let served = served(&sums[0], job(6));
     let mut other = kept(&sums[1]);
     other.0.totals.tag = served.0.totals.tag;
     give(&mut worker, NOW, &other);
-    assert_eq!((worker.stats().mismatched, worker.standing().dues[3]), (2, Seq(3)));
+    assert_eq!((worker.stats().mismatched, worker.progress().dues[3]), (2, Seq(3)));
     // A switch has a correct sum of this generation, but the server has finished the sum of the previous generation.
     give(&mut worker, NOW, &again[2]);
-    assert_eq!((worker.stats().mismatched, worker.standing().dues[0]), (3, Seq(4)));
+    assert_eq!((worker.stats().mismatched, worker.progress().dues[0]), (3, Seq(4)));
 
     assert_ne!(served.0.totals.tag, sums[0].0.totals.tag);
     give(&mut worker, NOW, &served);
-    assert_eq!(worker.standing().dues[2], Seq(6));
+    assert_eq!(worker.progress().dues[2], Seq(6));
     // For a server that takes over, the result is kept in the form in which its own generation has summed it.
     let kept = worker.finished(Seq(2)).unwrap();
     assert_eq!((kept.job, kept.totals), (job(5), sums[0].0.totals));

@@ -66,7 +66,7 @@ fn an_operation_begins_once_the_bounds_of_the_one_before_it_are_agreed_on() {
     // The number of slices of the first operation follows from its bounds.
     answer(&mut worker, Time::ZERO, &max[0]);
     assert_eq!(seqs(&sent(&mut worker, Time::ZERO)), [2, 3, 4]);
-    assert_eq!(worker.standing().begun, 2);
+    assert_eq!(worker.progress().begun, 2);
 }
 
 #[test]

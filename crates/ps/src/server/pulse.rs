@@ -29,7 +29,7 @@ impl Pulse {
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             beats.tick().await;
-            self.0.lock().beat(Instant::now());
+            self.0.lock().tick(Instant::now());
         }
     }
 

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rand::RngExt;
-use tributary_protocol::{FinishedSlice, Server, ServerConfig, Standing, TakeOver, WorkerConfig, merge};
+use tributary_protocol::{
+    FinishedSlice, Server, ServerConfig, TakeOver, WorkerConfig, WorkerProgress, merge,
+};
 use tributary_wire::{JobId, Rank, Seq};
 
 use super::host::{Answer, Order, Place};
@@ -38,7 +40,7 @@ struct Attempt {
     new_server: bool,
     /// The number of operations that the members must finish first.
     until: Option<u64>,
-    standings: BTreeMap<Rank, Standing>,
+    progress: BTreeMap<Rank, WorkerProgress>,
     provided: Option<Provided>,
     age: u32,
 }
@@ -70,9 +72,9 @@ impl Controller {
 
     fn begin(&mut self, members: Vec<Rank>, joiners: Vec<Rank>, new_server: bool) -> u32 {
         self.attempts += 1;
-        let (id, standings) = (self.attempts, BTreeMap::new());
+        let (id, progress) = (self.attempts, BTreeMap::new());
         let attempt =
-            Attempt { id, members, joiners, new_server, until: None, standings, provided: None, age: 0 };
+            Attempt { id, members, joiners, new_server, until: None, progress, provided: None, age: 0 };
         self.attempt = Some(attempt);
         id
     }
@@ -112,7 +114,7 @@ impl World {
             return;
         }
         attempt.age = 0;
-        let silent = |rank: &Rank| !attempt.standings.contains_key(rank);
+        let silent = |rank: &Rank| !attempt.progress.contains_key(rank);
         let silent: Vec<Rank> = attempt.members.iter().copied().filter(silent).collect();
         for rank in silent {
             let alive = self.hosts[usize::from(rank.get())].is_alive();
@@ -134,9 +136,9 @@ impl World {
     pub(super) fn take_answer(&mut self, answer: Answer) -> Result<(), String> {
         let Some(attempt) = &mut self.controller.attempt else { return Ok(()) };
         match answer {
-            Answer::Prepared { attempt: id, rank, standing } if id == attempt.id => {
-                attempt.standings.insert(rank, standing);
-                let complete = attempt.standings.len() == attempt.members.len();
+            Answer::Prepared { attempt: id, rank, progress } if id == attempt.id => {
+                attempt.progress.insert(rank, progress);
+                let complete = attempt.progress.len() == attempt.members.len();
                 if complete && attempt.provided.is_none() { self.prepared() } else { Ok(()) }
             }
             Answer::Provided { attempt: id, slices } if id == attempt.id => {
@@ -153,18 +155,18 @@ impl World {
         let bug = self.bug;
         let Some(attempt) = &mut self.controller.attempt else { return Ok(()) };
         let (id, members) = (attempt.id, attempt.members.clone());
-        let mut standings = attempt.standings.values();
-        let place = |standing: &Standing| (standing.idle, standing.begun, standing.next);
-        let first = standings.next().map(place);
+        let mut progress = attempt.progress.values();
+        let place = |progress: &WorkerProgress| (progress.idle, progress.begun, progress.next);
+        let first = progress.next().map(place);
         let together =
-            first.is_some_and(|(idle, ..)| idle) && standings.all(|other| Some(place(other)) == first);
+            first.is_some_and(|(idle, ..)| idle) && progress.all(|other| Some(place(other)) == first);
         if !attempt.joiners.is_empty() && !together && bug != Some(Bug::JoinInside) {
             if attempt.until.is_some() {
-                return Err(format!("members stop at different places: {:?}", attempt.standings));
+                return Err(format!("members stop at different places: {:?}", attempt.progress));
             }
-            let until = attempt.standings.values().map(|standing| standing.begun).max().unwrap_or_default();
+            let until = attempt.progress.values().map(|progress| progress.begun).max().unwrap_or_default();
             attempt.until = Some(until);
-            attempt.standings.clear();
+            attempt.progress.clear();
             self.tell_all(&members, |_| Order::Proceed { attempt: id, until });
             self.see("members that proceed to a boundary");
             return Ok(());
@@ -178,7 +180,7 @@ impl World {
             return self.carry_out();
         }
         let dues: Vec<(Rank, &[Seq])> =
-            attempt.standings.iter().map(|(&rank, standing)| (rank, standing.dues.as_slice())).collect();
+            attempt.progress.iter().map(|(&rank, progress)| (rank, progress.dues.as_slice())).collect();
         let TakeOver { dues, wanted } =
             merge(self.fabric.window, &dues).map_err(|error| error.to_string())?;
         let (dues, wanted) = self.spoil(dues, wanted);
@@ -211,8 +213,9 @@ impl World {
     /// Carries out the change, because the controller has all data that the attempt needs.
     fn carry_out(&mut self) -> Result<(), String> {
         let Some(attempt) = self.controller.attempt.take() else { return Ok(()) };
-        let furthest = |a: Standing, b: Standing| if b.next.is_newer_than(a.next) { b } else { a };
-        let boundary = attempt.standings.into_values().reduce(furthest);
+        let furthest =
+            |a: WorkerProgress, b: WorkerProgress| if b.next.is_newer_than(a.next) { b } else { a };
+        let boundary = attempt.progress.into_values().reduce(furthest);
         let joiners = boundary.filter(|_| !attempt.joiners.is_empty()).map(|at| (attempt.joiners, at));
         self.change(&attempt.members, joiners, attempt.provided)
     }
@@ -221,7 +224,7 @@ impl World {
     fn change(
         &mut self,
         remaining: &[Rank],
-        joiners: Option<(Vec<Rank>, Standing)>,
+        joiners: Option<(Vec<Rank>, WorkerProgress)>,
         provided: Option<Provided>,
     ) -> Result<(), String> {
         let removed: Vec<Rank> =
@@ -240,7 +243,7 @@ impl World {
             let place = place(self, rank);
             self.tell(rank, Order::Change { place, job, members: members.clone() });
         }
-        if let Some((ranks, Standing { next: start, begun, .. })) = joiners {
+        if let Some((ranks, WorkerProgress { next: start, begun, .. })) = joiners {
             for rank in ranks {
                 self.see("a member that joins");
                 let config = WorkerConfig {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use tributary_protocol::{
-    AllReduce, CollectiveError, FinishedSlice, OperationEvent, OperationId, Reduced, Standing, Time, Worker,
-    WorkerConfig,
+    AllReduce, CollectiveError, FinishedSlice, OperationEvent, OperationId, Reduced, Time, Worker,
+    WorkerConfig, WorkerProgress,
 };
 use tributary_wire::{Hop, JobId, Rank, Seq};
 
@@ -27,7 +27,7 @@ pub(crate) enum Order {
 /// A message of a worker to the controller.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    Prepared { attempt: u32, rank: Rank, standing: Standing },
+    Prepared { attempt: u32, rank: Rank, progress: WorkerProgress },
     Provided { attempt: u32, slices: Vec<FinishedSlice> },
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Host {
     /// The controller's attempt in which the worker proceeds up to a given operation; `None` otherwise.
     proceeding: Option<u32>,
     /// The frozen progress that the worker has reported to the controller.
-    told: Option<Standing>,
+    told: Option<WorkerProgress>,
 }
 
 impl Host {
@@ -153,7 +153,7 @@ impl Host {
             }
             Order::Change { place, job, members } => {
                 self.proceeding = None;
-                if self.told.take().is_some_and(|told| told != worker.standing()) {
+                if self.told.take().is_some_and(|told| told != worker.progress()) {
                     return Err(format!("rank {} is not where it said that it stands", self.rank));
                 }
                 worker.change_generation(now, job, &members).map_err(|error| error.to_string())?;
@@ -174,15 +174,15 @@ impl Host {
 
     fn prepared(&mut self, attempt: u32) -> Option<Answer> {
         let worker = self.worker.as_ref()?;
-        let standing = worker.standing();
-        self.told = worker.is_frozen().then(|| standing.clone());
-        Some(Answer::Prepared { attempt, rank: self.rank, standing })
+        let progress = worker.progress();
+        self.told = worker.is_frozen().then(|| progress.clone());
+        Some(Answer::Prepared { attempt, rank: self.rank, progress })
     }
 
     /// Records the operations that have begun, and the outcomes of operations that have ended.
     /// Returns an error if an operation has ended before.
     pub(crate) fn take_events(&mut self) -> Result<Vec<OperationId>, String> {
-        let begun = self.worker.as_ref().map_or(0, |worker| worker.standing().begun);
+        let begun = self.worker.as_ref().map_or(0, |worker| worker.progress().begun);
         for id in (0..begun).map(OperationId).filter(|id| !self.outcomes.get(id).is_some_and(is_missed)) {
             self.begun_in.entry(id).or_insert(self.place.generation);
         }

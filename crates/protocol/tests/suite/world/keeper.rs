@@ -43,7 +43,7 @@ impl World {
         let rank = members[self.rng.random_range(0..members.len())];
         let at = usize::from(rank.get());
         let Some(worker) = &mut self.hosts[at].worker else { return Ok(()) };
-        let waits = worker.standing().dues.contains(&header.seq);
+        let waits = worker.progress().dues.contains(&header.seq);
         if !waits || !self.damaged.insert((rank, header.seq)) {
             return Ok(());
         }

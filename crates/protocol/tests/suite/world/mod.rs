@@ -215,8 +215,8 @@ impl World {
     fn describe_stuck(&self) -> String {
         let member = |rank: &Rank| {
             let host = &self.hosts[usize::from(rank.get())];
-            let standing = host.worker.as_ref().map(|worker| (worker.is_frozen(), worker.standing()));
-            format!("rank {rank}: {} started, (frozen, standing): {standing:?}", host.started)
+            let progress = host.worker.as_ref().map(|worker| (worker.is_frozen(), worker.progress()));
+            format!("rank {rank}: {} started, (frozen, progress): {progress:?}", host.started)
         };
         let members: Vec<String> = self.ledger.members().iter().map(member).collect();
         let server = self.servers.get(&self.fabric.server).map(Server::stats);
