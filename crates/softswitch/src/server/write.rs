@@ -53,7 +53,7 @@ pub(super) fn carry_out_batch(
     if atomicity == Atomicity::ContinueOnError {
         return planned.into_iter().map(|operation| carry_out(operation, switch)).collect();
     }
-    let parts: BTreeSet<Part> = planned.iter().flatten().filter_map(Operation::part).collect();
+    let parts: BTreeSet<Part> = planned.iter().flatten().map(|operation| operation.part).collect();
     let before = switch.checkpoint(parts);
     let count = planned.len();
     for (at, operation) in planned.into_iter().enumerate() {
@@ -84,7 +84,7 @@ mod tests {
         actions { preamble { id: 0x01000001 name: "only_entries" alias: "only_entries" } }
         actions { preamble { id: 0x01000002 name: "only_default" alias: "only_default" } }"#;
 
-    fn planned(action_id: u32, is_default_action: bool) -> Result<Operation, Refusal> {
+    fn planned(action_id: u32, is_default_action: bool) -> Result<(), Refusal> {
         let action = message::Action { action_id, params: Vec::new() };
         let entry = message::TableEntry {
             table_id: 0x0200_0001,
@@ -94,7 +94,7 @@ mod tests {
         };
         let entity = message::Entity { entity: Some(Kind::TableEntry(entry)) };
         let update = message::Update { r#type: update::Type::Modify.into(), entity: Some(entity) };
-        Operation::plan(update, &P4Info::parse(INFO).unwrap())
+        Operation::plan(update, &P4Info::parse(INFO).unwrap()).map(drop)
     }
 
     #[test]

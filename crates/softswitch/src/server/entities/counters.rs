@@ -4,7 +4,7 @@ use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4::v1::{self as message, Entity, entity::Entity as Kind, update};
 
 use super::tables;
-use crate::control::CounterValue;
+use crate::control::{CounterValue, Part};
 use crate::server::convert;
 use crate::server::operation::Operation;
 use crate::server::query::{Query, Show};
@@ -16,8 +16,8 @@ pub(in crate::server) fn plan(
     entry: &message::CounterEntry,
 ) -> Result<Operation, Refusal> {
     let value = counted(kind, entry.data.as_ref())?;
-    let index = convert::index(entry.index.as_ref())?;
-    Ok(Operation::SetCounter { counter_id: entry.counter_id, index, value })
+    let (id, index) = (entry.counter_id, convert::index(entry.index.as_ref())?);
+    Ok(Operation::new(Part::Counter(id), move |switch| switch.set_counter(id, index, value)))
 }
 
 /// Plans an update of an entry's counter.
@@ -28,7 +28,8 @@ pub(in crate::server) fn plan_direct(
     let value = counted(kind, entry.data.as_ref())?;
     let table =
         entry.table_entry.ok_or_else(|| Refusal::invalid("the direct counter names no table entry"))?;
-    Ok(Operation::SetDirectCounter(convert::entry_ref(table)?, value))
+    let entry = convert::entry_ref(table)?;
+    Ok(Operation::new(Part::Table(entry.table_id()), move |switch| switch.set_direct_counter(&entry, value)))
 }
 
 /// Returns the value that an update gives a counter; `None` if it leaves the counter unchanged.

@@ -7,7 +7,7 @@ use tributary_p4runtime::p4::v1::{
     self as message, Entity, digest_entry::Config, entity::Entity as Kind, update,
 };
 
-use crate::control::DigestConfig;
+use crate::control::{DigestConfig, Part};
 use crate::server::convert;
 use crate::server::operation::Operation;
 use crate::server::query::Query;
@@ -18,16 +18,15 @@ pub(in crate::server) fn plan(
     kind: update::Type,
     entry: &message::DigestEntry,
 ) -> Result<Operation, Refusal> {
-    let digest_id = entry.digest_id;
-    if kind == update::Type::Delete {
-        return Ok(Operation::ChangeDigest { digest_id, config: None });
-    }
-    let config = entry.config.as_ref().map(config).transpose()?.unwrap_or_default();
-    Ok(if kind == update::Type::Insert {
-        Operation::InsertDigest { digest_id, config }
-    } else {
-        Operation::ChangeDigest { digest_id, config: Some(config) }
-    })
+    let id = entry.digest_id;
+    let config = match kind {
+        update::Type::Delete => None,
+        _ => Some(entry.config.as_ref().map(config).transpose()?.unwrap_or_default()),
+    };
+    Ok(Operation::new(Part::Digests, move |switch| match (kind, config) {
+        (update::Type::Insert, Some(config)) => switch.insert_digest(id, config),
+        _ => switch.change_digest(id, config),
+    }))
 }
 
 fn config(message: &Config) -> Result<DigestConfig, Refusal> {

@@ -4,7 +4,7 @@ use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4::v1::{self as message, Entity, entity::Entity as Kind, update};
 
 use super::tables;
-use crate::control::{MeterColours, MeterConfig};
+use crate::control::{MeterColours, MeterConfig, Part};
 use crate::server::convert;
 use crate::server::operation::Operation;
 use crate::server::query::{Query, Show};
@@ -13,10 +13,13 @@ use crate::server::status::Refusal;
 /// Plans an update of a meter array. As in the specification, only MODIFY is valid.
 pub(in crate::server) fn plan(kind: update::Type, entry: &message::MeterEntry) -> Result<Operation, Refusal> {
     check(kind)?;
-    let index = convert::index(entry.index.as_ref())?;
+    let (id, index) = (entry.meter_id, convert::index(entry.index.as_ref())?);
     let config = entry.config.as_ref().map(convert::meter_config).transpose()?;
     let clear = convert::clears_colours(entry.counter_data.as_ref())?;
-    Ok(Operation::SetMeter { meter_id: entry.meter_id, index, config, clear })
+    Ok(Operation::new(Part::Meter(id), move |switch| {
+        switch.set_meter(id, index, config)?;
+        if clear { switch.clear_meter_colours(id, index) } else { Ok(()) }
+    }))
 }
 
 /// Plans an update of an entry's meter.
@@ -28,7 +31,11 @@ pub(in crate::server) fn plan_direct(
     let table = entry.table_entry.ok_or_else(|| Refusal::invalid("the direct meter names no table entry"))?;
     let config = entry.config.as_ref().map(convert::meter_config).transpose()?;
     let clear = convert::clears_colours(entry.counter_data.as_ref())?;
-    Ok(Operation::SetDirectMeter { entry: convert::entry_ref(table)?, config, clear })
+    let entry = convert::entry_ref(table)?;
+    Ok(Operation::new(Part::Table(entry.table_id()), move |switch| {
+        switch.set_direct_meter(&entry, config)?;
+        if clear { switch.clear_direct_colours(&entry) } else { Ok(()) }
+    }))
 }
 
 /// Plans a read of a meter array, or of all arrays.

@@ -5,11 +5,12 @@ use tributary_p4runtime::canonical;
 use tributary_p4runtime::p4::v1::action_profile_group::{Member, member::WatchKind as MemberWatchKind};
 use tributary_p4runtime::p4::v1::{self as message, Entity, entity::Entity as Kind, update};
 
-use crate::control::{GroupMember, ProfileGroup, ProfileMember, Watch};
+use crate::control::{GroupMember, Part, ProfileGroup, ProfileMember, Watch};
 use crate::server::convert;
 use crate::server::operation::Operation;
 use crate::server::query::Query;
 use crate::server::status::Refusal;
+use crate::switch::Switch;
 
 /// Plans an update of a member.
 pub(in crate::server) fn plan_member(
@@ -18,15 +19,15 @@ pub(in crate::server) fn plan_member(
 ) -> Result<Operation, Refusal> {
     let message::ActionProfileMember { action_profile_id: profile_id, member_id, action } = entry;
     if kind == update::Type::Delete {
-        return Ok(Operation::DeleteMember { profile_id, member_id });
+        let delete = move |switch: &mut Switch| switch.delete_member(profile_id, member_id);
+        return Ok(Operation::new(Part::Profile(profile_id), delete));
     }
     let action = action.ok_or_else(|| Refusal::invalid("a member needs an action, and this one has none"))?;
     let member = ProfileMember { profile_id, member_id, action: convert::call(action) };
-    Ok(if kind == update::Type::Insert {
-        Operation::InsertMember(member)
-    } else {
-        Operation::ModifyMember(member)
-    })
+    Ok(Operation::new(Part::Profile(profile_id), move |switch| match kind {
+        update::Type::Insert => switch.insert_member(&member),
+        _ => switch.modify_member(&member),
+    }))
 }
 
 /// Plans an update of a group.
@@ -36,17 +37,17 @@ pub(in crate::server) fn plan_group(
 ) -> Result<Operation, Refusal> {
     let (profile_id, group_id) = (entry.action_profile_id, entry.group_id);
     if kind == update::Type::Delete {
-        return Ok(Operation::DeleteProfileGroup { profile_id, group_id });
+        let delete = move |switch: &mut Switch| switch.delete_profile_group(profile_id, group_id);
+        return Ok(Operation::new(Part::Profile(profile_id), delete));
     }
     let max_size = u32::try_from(entry.max_size)
         .map_err(|_| Refusal::invalid("a group's max_size can't be negative"))?;
     let members = entry.members.iter().map(group_member).collect::<Result<_, _>>()?;
     let group = ProfileGroup { profile_id, group_id, members, max_size };
-    Ok(if kind == update::Type::Insert {
-        Operation::InsertProfileGroup(group)
-    } else {
-        Operation::ModifyProfileGroup(group)
-    })
+    Ok(Operation::new(Part::Profile(profile_id), move |switch| match kind {
+        update::Type::Insert => switch.insert_profile_group(&group),
+        _ => switch.modify_profile_group(&group),
+    }))
 }
 
 fn group_member(message: &Member) -> Result<GroupMember, Refusal> {

@@ -7,6 +7,7 @@ use tributary_p4runtime::p4::v1::p4_data::Data;
 use tributary_p4runtime::p4::v1::{self as message, Entity, P4Data, entity::Entity as Kind, update};
 use tributary_p4runtime::p4info::Register;
 
+use crate::control::Part;
 use crate::server::convert;
 use crate::server::operation::Operation;
 use crate::server::query::Query;
@@ -25,14 +26,18 @@ pub(in crate::server) fn plan(
         return Err(Refusal::invalid("a register is neither inserted nor deleted: modify it"));
     }
     let index = convert::index(entry.index.as_ref())?;
-    let register_id = entry.register_id;
-    let register = p4info.registers().find(|one| one.name.id == register_id);
-    check(register.ok_or_else(|| unknown(register_id))?)?;
-    match entry.data.and_then(|data| data.data) {
-        None => Ok(Operation::Nothing),
-        Some(Data::Bitstring(value)) => Ok(Operation::SetRegister { register_id, index, value }),
-        Some(_) => Err(Refusal::invalid("a register's value is a bit string")),
-    }
+    let id = entry.register_id;
+    let register = p4info.registers().find(|one| one.name.id == id);
+    check(register.ok_or_else(|| unknown(id))?)?;
+    let value = match entry.data.and_then(|data| data.data) {
+        None => None,
+        Some(Data::Bitstring(value)) => Some(value),
+        Some(_) => return Err(Refusal::invalid("a register's value is a bit string")),
+    };
+    // An update without a value changes nothing.
+    Ok(Operation::new(Part::Register(id), move |switch| {
+        value.map_or(Ok(()), |value| switch.set_register(id, index, &value))
+    }))
 }
 
 /// Plans a read of a register array, or of all arrays.

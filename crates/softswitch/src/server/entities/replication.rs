@@ -8,7 +8,7 @@ use tributary_p4runtime::p4::v1::packet_replication_engine_entry::Type as Replic
 use tributary_p4runtime::p4::v1::replica::PortKind;
 use tributary_p4runtime::p4::v1::{self as message, Entity, entity::Entity as Kind, update};
 
-use crate::control::{CloneSession, MulticastGroup, Replica};
+use crate::control::{CloneSession, MulticastGroup, Part, Replica};
 use crate::pre::LAST_SESSION;
 use crate::server::operation::Operation;
 use crate::server::query::Query;
@@ -49,23 +49,22 @@ fn neither() -> Refusal {
 fn multicast(kind: update::Type, entry: &message::MulticastGroupEntry) -> Result<Operation, Refusal> {
     let id = group_id(entry.multicast_group_id)?;
     if kind == update::Type::Delete {
-        return Ok(Operation::DeleteGroup(id));
+        return Ok(Operation::new(Part::Replication, move |switch| switch.delete_group(id)));
     }
     let place = format!("multicast group {id}");
     let (replicas, mut metadata) = replicas(&place, &entry.replicas)?;
     metadata.extend_from_slice(&entry.metadata);
     let group = MulticastGroup { id, replicas, backups: backups(&place, &entry.replicas)?, metadata };
-    Ok(if kind == update::Type::Insert {
-        Operation::InsertGroup(group)
-    } else {
-        Operation::ModifyGroup(group)
-    })
+    Ok(Operation::new(Part::Replication, move |switch| match kind {
+        update::Type::Insert => switch.insert_group(&group),
+        _ => switch.modify_group(&group),
+    }))
 }
 
 fn clone(kind: update::Type, entry: &message::CloneSessionEntry) -> Result<Operation, Refusal> {
     let id = session_id(entry.session_id)?;
     if kind == update::Type::Delete {
-        return Ok(Operation::DeleteSession(id));
+        return Ok(Operation::new(Part::Replication, move |switch| switch.delete_session(id)));
     }
     if entry.replicas.iter().any(|replica| !replica.backup_replicas.is_empty()) {
         return Err(Refusal::unimplemented("a backup replica of a clone session"));
@@ -75,11 +74,10 @@ fn clone(kind: update::Type, entry: &message::CloneSessionEntry) -> Result<Opera
         .map_err(|_| Refusal::invalid(format!("clone session {id}: a negative packet_length_bytes")))?;
     let class_of_service = entry.class_of_service;
     let session = CloneSession { id, replicas, class_of_service, packet_length, metadata };
-    Ok(if kind == update::Type::Insert {
-        Operation::InsertSession(session)
-    } else {
-        Operation::ModifySession(session)
-    })
+    Ok(Operation::new(Part::Replication, move |switch| match kind {
+        update::Type::Insert => switch.insert_session(&session),
+        _ => switch.modify_session(&session),
+    }))
 }
 
 /// Checks that a controller may use this multicast group id.

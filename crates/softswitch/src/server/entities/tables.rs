@@ -9,11 +9,43 @@ use tributary_p4runtime::p4::config::v1::table::IdleTimeoutBehavior;
 use tributary_p4runtime::p4::v1::{self as message, Entity, entity::Entity as Kind, update};
 use tributary_p4runtime::p4info::{Scope, Table};
 
-use crate::control::{DefaultEntry, DirectResources, EntryAction, TableEntry};
+use crate::control::{
+    CounterValue, DefaultEntry, DirectResources, EntryAction, EntryRef, MeterConfig, Part, TableEntry,
+};
+use crate::error::ControlError;
 use crate::server::convert;
-use crate::server::operation::{Operation, ResourceUpdate};
+use crate::server::operation::Operation;
 use crate::server::query::{Filter, Query, Show};
 use crate::server::status::Refusal;
+use crate::switch::Switch;
+
+/// The parts of an update of an entry besides its action.
+#[derive(Clone, Copy)]
+struct ResourceUpdate {
+    counter: Option<CounterValue>,
+    meter: Option<MeterConfig>,
+    /// True if the table has meters. An update without rates then removes the rates.
+    metered: bool,
+    /// True if the meter's counts of marked packets are set to zero.
+    clear: bool,
+}
+
+impl ResourceUpdate {
+    /// Checks the resources before anything is changed.
+    fn check(self, switch: &Switch, table_id: u32) -> Result<(), ControlError> {
+        if self.metered { switch.check_direct_meter(table_id, self.meter) } else { Ok(()) }
+    }
+
+    fn put(self, switch: &mut Switch, entry: &EntryRef) -> Result<(), ControlError> {
+        if self.counter.is_some() {
+            switch.set_direct_counter(entry, self.counter)?;
+        }
+        if self.clear {
+            switch.clear_direct_colours(entry)?;
+        }
+        if self.metered { switch.set_direct_meter(entry, self.meter) } else { Ok(()) }
+    }
+}
 
 /// Plans an update of an entry, or of a default entry.
 pub(in crate::server) fn plan(
@@ -26,7 +58,8 @@ pub(in crate::server) fn plan(
     }
     // A DELETE needs only the key.
     if kind == update::Type::Delete && !entry.is_default_action {
-        return Ok(Operation::Delete(convert::key(entry.table_id, entry.r#match, entry.priority)?));
+        let key = convert::key(entry.table_id, entry.r#match, entry.priority)?;
+        return Ok(Operation::new(Part::Table(key.table_id), move |switch| switch.delete(&key)));
     }
     check_extras(&entry, p4info)?;
     check_scope(&entry, p4info)?;
@@ -38,20 +71,29 @@ pub(in crate::server) fn plan(
     let key = convert::key(entry.table_id, entry.r#match, entry.priority)?;
     let constant = p4info.table_by_id(key.table_id).is_some_and(|table| table.const_entries);
     let idle_timeout = convert::timeout(entry.idle_timeout_ns)?;
-    match (convert::action(entry.action)?, kind) {
-        (Some(action), update::Type::Insert) => {
-            Ok(Operation::Insert(TableEntry { key, action, metadata, idle_timeout }, resources))
-        }
-        (Some(action), _) => {
-            Ok(Operation::Modify(TableEntry { key, action, metadata, idle_timeout }, resources))
-        }
-        (None, update::Type::Insert) => {
-            Err(Refusal::invalid("an entry needs an action, and this one has none"))
-        }
-        (None, _) if constant => Ok(Operation::ModifyResources(key, resources)),
-        // An update without an action keeps the entry's action.
-        (None, _) => Ok(Operation::ModifyRest { key, metadata, idle_timeout, resources }),
+    let action = convert::action(entry.action)?;
+    let inserts = kind == update::Type::Insert;
+    if inserts && action.is_none() {
+        return Err(Refusal::invalid("an entry needs an action, and this one has none"));
     }
+    Ok(Operation::new(Part::Table(key.table_id), move |switch| {
+        resources.check(switch, key.table_id)?;
+        let key = match action {
+            Some(action) => {
+                let entry = TableEntry { key, action, metadata, idle_timeout };
+                if inserts {
+                    switch.insert(&entry)?
+                } else {
+                    switch.modify(&entry)?
+                }
+                entry.key
+            }
+            // An update without an action keeps the entry's action.
+            None if constant => switch.entry(&key).map(|_| key)?,
+            None => switch.modify_note(&key, &metadata, idle_timeout).map(|()| key)?,
+        };
+        resources.put(switch, &EntryRef::Entry(key))
+    }))
 }
 
 fn resources(entry: &message::TableEntry, p4info: &P4Info) -> Result<ResourceUpdate, Refusal> {
@@ -117,7 +159,17 @@ fn default_action(
         Some(EntryAction::Call(call)) => Some(call),
         Some(_) => return Err(Refusal::invalid("a default action is an action, not a member or group")),
     };
-    Ok(Operation::SetDefault { table_id: entry.table_id, action, metadata, resources })
+    let table_id = entry.table_id;
+    Ok(Operation::new(Part::Table(table_id), move |switch| {
+        resources.check(switch, table_id)?;
+        switch.set_default(table_id, action.as_ref())?;
+        if action.is_none() {
+            // The program's own default entry has neither controller data nor rates.
+            return Ok(());
+        }
+        switch.set_default_note(table_id, &metadata)?;
+        resources.put(switch, &EntryRef::Default(table_id))
+    }))
 }
 
 /// Plans a read of a table's entries.

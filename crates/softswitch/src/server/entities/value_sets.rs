@@ -3,7 +3,7 @@
 use tributary_p4runtime::P4Info;
 use tributary_p4runtime::p4::v1::{self as message, Entity, entity::Entity as Kind, update};
 
-use crate::control::FieldMatch;
+use crate::control::{FieldMatch, Part};
 use crate::server::convert;
 use crate::server::operation::Operation;
 use crate::server::query::Query;
@@ -18,8 +18,9 @@ pub(in crate::server) fn plan(
         return Err(Refusal::invalid("a value set is neither inserted nor deleted: modify it"));
     }
     let member = |member: message::ValueSetMember| convert::matches(member.r#match);
-    let members = entry.members.into_iter().map(member).collect::<Result<_, _>>()?;
-    Ok(Operation::SetValueSet { value_set_id: entry.value_set_id, members })
+    let members: Vec<_> = entry.members.into_iter().map(member).collect::<Result<_, _>>()?;
+    let id = entry.value_set_id;
+    Ok(Operation::new(Part::ValueSet(id), move |switch| switch.set_value_set(id, &members)))
 }
 
 /// Plans a read of one value set, or of all value sets.
