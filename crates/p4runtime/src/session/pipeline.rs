@@ -60,21 +60,6 @@ impl Session {
         self.write(groups.into_iter().filter(is_group).map(delete).collect()).await
     }
 
-    /// Loads this program and keeps the switch's entries, if the switch can do so.
-    pub async fn replace_pipeline(
-        &self,
-        device_config: &[u8],
-        p4info: &P4Info,
-        cookie: u64,
-    ) -> Result<(), SessionError> {
-        self.configure(Action::ReconcileAndCommit, Some(config(device_config, p4info, cookie))).await
-    }
-
-    /// Requests the switch to check that it could run this program.
-    pub async fn verify_pipeline(&self, device_config: &[u8], p4info: &P4Info) -> Result<(), SessionError> {
-        self.configure(Action::Verify, Some(config(device_config, p4info, 0))).await
-    }
-
     /// Sends SetForwardingPipelineConfig with any action.
     pub async fn configure(
         &self,

@@ -1,4 +1,4 @@
-//! Writes, reads, and the switch's capabilities.
+//! Writes and reads.
 
 use prost::Message;
 
@@ -67,14 +67,6 @@ impl Session {
             Ok(found)
         })
         .await
-    }
-
-    /// Returns the version of P4Runtime that the switch implements.
-    pub async fn api_version(&self) -> Result<String, SessionError> {
-        let request = message::CapabilitiesRequest { device_id: self.target.device_id };
-        let mut client = self.client.clone();
-        let answer = self.success("to say what it can do", client.capabilities(request)).await?;
-        Ok(answer.into_inner().p4runtime_api_version)
     }
 }
 

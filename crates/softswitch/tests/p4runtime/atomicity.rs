@@ -2,7 +2,6 @@
 
 use prost::Message;
 use tributary_p4runtime::google::rpc;
-use tributary_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
 use tributary_p4runtime::p4::v1::table_action::Type::ActionProfileMemberId as MemberId;
 use tributary_p4runtime::p4::v1::update::Type as Update;
 use tributary_p4runtime::p4::v1::{self as message, entity::Entity, write_request::Atomicity};
@@ -25,8 +24,7 @@ async fn batch(
         atomicity: atomicity.into(),
         ..Default::default()
     };
-    let mut client =
-        P4RuntimeClient::connect(format!("http://{}", rig.switch.p4runtime_addr())).await.unwrap();
+    let mut client = rig.client().await;
     let Err(status) = client.write(request).await else { return Vec::new() };
     let details = rpc::Status::decode(status.details()).unwrap().details;
     let code = |detail: &prost_types::Any| {

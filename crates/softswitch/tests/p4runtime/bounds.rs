@@ -2,20 +2,12 @@
 
 use tokio_stream::StreamExt;
 use tonic::Code as Grpc;
-use tonic::transport::Channel;
 use tributary_p4runtime::entry::Query;
 use tributary_p4runtime::p4::v1 as message;
-use tributary_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
 use tributary_p4runtime::p4::v1::stream_message_request::Update as Request;
 use tributary_p4runtime::p4::v1::stream_message_response::Update as Response;
 
 use crate::fixture::{DEVICE, INFO, Rig, entries, guard, insert, read, soon};
-
-/// Connects a client that makes no checks itself.
-async fn anybody(rig: &Rig) -> P4RuntimeClient<Channel> {
-    let address = format!("http://{}", rig.switch.p4runtime_addr());
-    P4RuntimeClient::connect(address).await.unwrap().max_encoding_message_size(usize::MAX)
-}
 
 fn wildcards(count: usize) -> message::ReadRequest {
     let all = Query::AllCounters.to_proto(&INFO).unwrap();
@@ -25,7 +17,7 @@ fn wildcards(count: usize) -> message::ReadRequest {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_that_is_far_larger_in_memory_than_on_the_wire_is_refused() {
     let rig = Rig::start().await;
-    let mut client = anybody(&rig).await;
+    let mut client = rig.client().await;
     let updates = vec![message::Update::default(); 500_000];
     let write = message::WriteRequest { device_id: DEVICE, updates, ..Default::default() };
     let refused = client.write(write).await.unwrap_err();
@@ -36,7 +28,7 @@ async fn a_request_that_is_far_larger_in_memory_than_on_the_wire_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_a_program_may_be_large() {
     let rig = Rig::start().await;
-    let mut client = anybody(&rig).await;
+    let mut client = rig.client().await;
     let entry = message::TableEntry { metadata: vec![7; 5 << 20], ..Default::default() };
     let entity = message::Entity { entity: Some(message::entity::Entity::TableEntry(entry)) };
     let update = message::Update { r#type: 1, entity: Some(entity) };
@@ -58,7 +50,7 @@ async fn only_a_program_may_be_large() {
 #[tokio::test(flavor = "multi_thread")]
 async fn readers_that_do_not_read_hold_up_nobody() {
     let (rig, session) = Rig::with_program().await;
-    let mut client = anybody(&rig).await;
+    let mut client = rig.client().await;
     let mut unread = Vec::new();
     // Together, the answers exceed every window.
     let refused = loop {
@@ -90,7 +82,7 @@ async fn readers_that_do_not_read_hold_up_nobody() {
 async fn a_long_answer_is_whole() {
     let (rig, session) = Rig::with_program().await;
     let all = read(&session, Query::AllCounters).await.len();
-    let mut client = anybody(&rig).await;
+    let mut client = rig.client().await;
     let mut answer = client.read(wildcards(50)).await.unwrap().into_inner();
     let (mut messages, mut found) = (0, 0);
     while let Some(response) = soon(answer.next()).await {
@@ -106,7 +98,7 @@ async fn a_long_answer_is_whole() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_is_replaced_ends_the_answers_about_the_last_one() {
     let (rig, session) = Rig::with_program().await;
-    let mut client = anybody(&rig).await;
+    let mut client = rig.client().await;
     let mut answer = client.read(wildcards(1000)).await.unwrap().into_inner();
     session.set_pipeline(crate::fixture::JSON.as_bytes(), &INFO, 2).await.unwrap();
     let end = soon(async {
@@ -126,7 +118,7 @@ async fn a_program_that_is_replaced_ends_the_answers_about_the_last_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_packet_goes_back_only_if_it_is_small() {
     let rig = Rig::start().await;
-    let mut client = anybody(&rig).await;
+    let mut client = rig.client().await;
     let packet = |bytes| {
         let packet = message::PacketOut { payload: vec![7; bytes], metadata: Vec::new() };
         message::StreamMessageRequest { update: Some(Request::Packet(packet)) }

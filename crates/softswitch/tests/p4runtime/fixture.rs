@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
+use tonic::transport::Channel;
 use tributary_link::{FramePort, InProcessPort, LinkConfig, link};
 use tributary_p4runtime::entry::{ActionCall, Entity, Query, TableEntry};
+use tributary_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
 use tributary_p4runtime::p4::v1::{self as message, update};
 use tributary_p4runtime::session::{Mastership, UpdateFailure};
 use tributary_p4runtime::{Code, P4Info, Session, SessionError, Target};
@@ -81,6 +83,12 @@ impl Rig {
         });
         let (host, frame) = received.await.unwrap();
         (Self { switch, host }, frame)
+    }
+
+    /// Connects a client that makes no checks itself.
+    pub(crate) async fn client(&self) -> P4RuntimeClient<Channel> {
+        let address = format!("http://{}", self.switch.p4runtime_addr());
+        P4RuntimeClient::connect(address).await.unwrap().max_encoding_message_size(usize::MAX)
     }
 
     pub(crate) async fn connect(&self, election_id: u128) -> Result<Session, SessionError> {

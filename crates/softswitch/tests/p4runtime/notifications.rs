@@ -10,7 +10,6 @@ use tributary_p4runtime::p4::v1::digest_entry::Config;
 use tributary_p4runtime::p4::v1::entity::Entity;
 use tributary_p4runtime::p4::v1::field_match::{FieldMatchType, Ternary};
 use tributary_p4runtime::p4::v1::p4_data::Data;
-use tributary_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
 use tributary_p4runtime::p4::v1::stream_message_request::Update as Request;
 use tributary_p4runtime::p4::v1::stream_message_response::Update as Response;
 use tributary_p4runtime::p4::v1::table_action::Type::Action;
@@ -31,8 +30,7 @@ const ELECTION_ID: message::Uint128 = message::Uint128 { high: 1, low: 0 };
 
 impl Stream {
     async fn open(rig: &Rig) -> Self {
-        let address = format!("http://{}", rig.switch.p4runtime_addr());
-        let mut client = P4RuntimeClient::connect(address).await.unwrap();
+        let mut client = rig.client().await;
         let (requests, taken) = mpsc::channel(8);
         let responses = client.stream_channel(ReceiverStream::new(taken)).await.unwrap().into_inner();
         let mut stream = Self { requests, responses };

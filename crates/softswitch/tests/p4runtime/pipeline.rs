@@ -8,7 +8,9 @@ use tributary_p4runtime::p4::v1::{self as message, ForwardingPipelineConfig};
 use tributary_p4runtime::session::Running;
 use tributary_p4runtime::{Code, P4Info, Session, SessionError};
 
-use crate::fixture::{INFO, JSON, Rig, admission, code, delete, entries, guard, insert, modify, read};
+use crate::fixture::{
+    DEVICE, INFO, JSON, Rig, admission, code, delete, entries, guard, insert, modify, read,
+};
 
 fn config(cookie: u64) -> ForwardingPipelineConfig {
     ForwardingPipelineConfig {
@@ -22,8 +24,14 @@ fn identity(node: u16) -> TableEntry {
     TableEntry::default_of("identity").action(ActionCall::new("set_identity").with("node", node))
 }
 
+async fn verify(session: &Session, json: &[u8], p4info: &P4Info) -> Result<(), SessionError> {
+    let (p4info, p4_device_config) = (Some(p4info.message().clone()), json.to_vec());
+    let config = ForwardingPipelineConfig { p4info, p4_device_config, cookie: None };
+    session.configure(Action::Verify, Some(config)).await
+}
+
 async fn refusal(session: &Session, json: &[u8], p4info: &P4Info) -> String {
-    let error = session.verify_pipeline(json, p4info).await.unwrap_err();
+    let error = verify(session, json, p4info).await.unwrap_err();
     assert_eq!(error.code(), Some(Code::InvalidArgument), "{error}");
     error.to_string()
 }
@@ -127,7 +135,7 @@ async fn a_program_can_be_replaced_under_its_entries() {
     let (_rig, session) = Rig::with_program().await;
     fill(&session).await;
     let before = everything(&session).await;
-    session.replace_pipeline(JSON.as_bytes(), &INFO, 9).await.unwrap();
+    session.configure(Action::ReconcileAndCommit, Some(config(9))).await.unwrap();
     assert_eq!(everything(&session).await, before);
     assert_eq!(session.running(JSON.as_bytes(), 9).await, Ok(Running::Same));
 }
@@ -160,22 +168,16 @@ async fn a_commit_forgets_what_was_saved() {
 }
 
 #[tokio::test]
-async fn a_session_says_which_version_the_switch_speaks() {
-    let (rig, session) = Rig::with_program().await;
-    assert!(session.api_version().await.unwrap().starts_with("1.4."));
-    drop(rig);
-    drop(session);
+async fn the_switch_says_which_version_it_speaks() {
+    let rig = Rig::start().await;
+    let answer = rig.client().await.capabilities(message::CapabilitiesRequest { device_id: DEVICE }).await;
+    assert!(answer.unwrap().into_inner().p4runtime_api_version.starts_with("1.4."));
 }
 
 #[tokio::test]
 async fn requests_for_another_device_are_not_found() {
     let (rig, _session) = Rig::with_program().await;
-    let mut client = message::p4_runtime_client::P4RuntimeClient::connect(format!(
-        "http://{}",
-        rig.switch.p4runtime_addr()
-    ))
-    .await
-    .unwrap();
+    let mut client = rig.client().await;
     let read = client.read(message::ReadRequest { device_id: 8, ..Default::default() }).await.unwrap_err();
     let get = message::GetForwardingPipelineConfigRequest { device_id: 8, ..Default::default() };
     let get = client.get_forwarding_pipeline_config(get).await.unwrap_err();
@@ -190,7 +192,7 @@ async fn requests_for_another_device_are_not_found() {
 async fn errors_name_the_switch() {
     let rig = Rig::start().await;
     let session = rig.connect(1).await.unwrap();
-    let error = session.verify_pipeline(b"[]", &INFO).await.unwrap_err();
+    let error = verify(&session, b"[]", &INFO).await.unwrap_err();
     assert!(error.to_string().starts_with("switch s1 refused the pipeline: INVALID_ARGUMENT"), "{error}");
     assert!(matches!(error, SessionError::Refused { .. }));
 }

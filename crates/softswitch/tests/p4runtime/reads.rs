@@ -3,7 +3,6 @@
 use prost::Message;
 use tributary_p4runtime::entry::Query;
 use tributary_p4runtime::google::rpc;
-use tributary_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
 use tributary_p4runtime::p4::v1::{self as message, entity::Entity};
 use tributary_p4runtime::{Code, Session};
 
@@ -26,8 +25,7 @@ async fn of_several_patterns_the_good_ones_are_answered_and_each_has_its_error()
     let good = pattern(&Query::Table("admission".to_owned()));
     let entities = vec![good.clone(), counter(1 << 40), message::Entity::default(), good, counter(0)];
     let request = message::ReadRequest { device_id: DEVICE, entities, ..Default::default() };
-    let mut client =
-        P4RuntimeClient::connect(format!("http://{}", rig.switch.p4runtime_addr())).await.unwrap();
+    let mut client = rig.client().await;
     let mut responses = client.read(request).await.unwrap().into_inner();
     let mut found = Vec::new();
     let status = loop {

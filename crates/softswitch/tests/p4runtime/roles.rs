@@ -2,18 +2,12 @@
 
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
-use tributary_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
 use tributary_p4runtime::p4::v1::stream_message_request::Update as Request;
 use tributary_p4runtime::p4::v1::stream_message_response::Update as Response;
 use tributary_p4runtime::p4::v1::{self as message, MasterArbitrationUpdate, Role, Uint128};
 
 use crate::fixture::{DEVICE, INFO, JSON, Rig, admission, insert, soon};
-
-async fn client(rig: &Rig) -> P4RuntimeClient<Channel> {
-    P4RuntimeClient::connect(format!("http://{}", rig.switch.p4runtime_addr())).await.unwrap()
-}
 
 /// A controller's stream.
 struct Controller {
@@ -24,7 +18,7 @@ struct Controller {
 impl Controller {
     async fn connect(rig: &Rig) -> Self {
         let (requests, receiver) = mpsc::channel(8);
-        let responses = client(rig).await.stream_channel(ReceiverStream::new(receiver)).await.unwrap();
+        let responses = rig.client().await.stream_channel(ReceiverStream::new(receiver)).await.unwrap();
         Self { requests, responses: responses.into_inner() }
     }
 
@@ -64,7 +58,7 @@ async fn write(rig: &Rig, role: &str, election_id: u64) -> Result<(), Status> {
         election_id: Some(Uint128 { high: 0, low: election_id }),
         ..Default::default()
     };
-    client(rig).await.write(request).await.map(drop)
+    rig.client().await.write(request).await.map(drop)
 }
 
 #[tokio::test]
@@ -111,7 +105,7 @@ async fn a_role_can_do_all_that_the_default_role_can() {
         config: Some(config),
         ..Default::default()
     };
-    let mut client = client(&rig).await;
+    let mut client = rig.client().await;
     client.set_forwarding_pipeline_config(request).await.unwrap();
     let request = message::WriteRequest {
         device_id: DEVICE,
