@@ -69,11 +69,6 @@ impl Lanes {
         self.values.div_ceil(self.fields)
     }
 
-    /// Returns the number of values in an integer.
-    pub fn values_per_lane(&self) -> usize {
-        self.fields
-    }
-
     /// Packs a worker's gradient into the integers that it contributes.
     ///
     /// # Errors

@@ -254,25 +254,4 @@ impl Sums {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-
-    /// Returns the sums as f64. Sums of 64-bit integers may be rounded.
-    fn doubles(&self) -> Box<dyn Iterator<Item = f64> + '_> {
-        match self {
-            Self::F32(sums) => Box::new(sums.iter().map(|sum| f64::from(*sum))),
-            Self::F64(sums) => Box::new(sums.iter().copied()),
-            Self::I32(sums) => Box::new(sums.iter().map(|sum| f64::from(*sum))),
-            Self::I64(sums) => Box::new(sums.iter().map(|sum| *sum as f64)),
-        }
-    }
-}
-
-impl Reduced {
-    /// Returns the weighted mean of each element: its sum divided by the sum of the weights of its run.
-    /// The mean is zero if that sum of weights is zero.
-    pub fn means(&self) -> Vec<f32> {
-        let weights = self.runs.iter().flat_map(|run| std::iter::repeat_n(run.weight, run.len));
-        let mean =
-            |(sum, weight): (f64, u32)| if weight == 0 { 0.0 } else { (sum / f64::from(weight)) as f32 };
-        self.sums.doubles().zip(weights).map(mean).collect()
-    }
 }

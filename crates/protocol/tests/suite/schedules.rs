@@ -350,5 +350,5 @@ fn who_has_nothing_to_give_changes_nothing() {
     assert_right(&mut world, &inputs);
     let reduced = world.hosts[0].outcomes[&OperationId(0)].as_ref().unwrap();
     assert_eq!((reduced.weight, reduced.contributors), (3, 4));
-    assert_eq!(reduced.means().len(), 600);
+    assert_eq!(reduced.sums.len(), 600);
 }

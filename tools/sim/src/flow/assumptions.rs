@@ -1,7 +1,6 @@
 //! The model's assumptions.
 
 use serde::Serialize;
-use tributary_protocol::DEFAULT_WINDOW;
 
 /// The model's assumptions about machines and protocols. Times are in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -37,10 +36,5 @@ impl Assumptions {
             replan_seconds: 0.9,
             reroute_seconds: 0.2,
         }
-    }
-
-    /// Calls [`with_slots`](Self::with_slots) with enough slots for `jobs` jobs with the default window.
-    pub fn with_slots_for(jobs: u32) -> Self {
-        Self::with_slots(DEFAULT_WINDOW.saturating_mul(jobs))
     }
 }

@@ -52,7 +52,7 @@ fn job(topology: &Topology, method: Method) -> Job {
 
 /// Makes a setup without latencies.
 fn setup(topology: &Topology, jobs: Vec<Job>) -> Setup<'_> {
-    let assumptions = Assumptions { hop_seconds: 0.0, host_seconds: 0.0, ..Assumptions::with_slots_for(16) };
+    let assumptions = Assumptions { hop_seconds: 0.0, host_seconds: 0.0, ..Assumptions::with_slots(16 * WINDOW) };
     Setup { topology, assumptions, jobs, iterations: 2, background: None, outages: Vec::new(), seed: 1 }
 }
 
@@ -298,7 +298,7 @@ fn busy<'a>(topology: &'a Topology, load: f64, seed: u64) -> Setup<'a> {
     });
     let core = topology.find("core0").unwrap();
     let mut setup = setup(topology, jobs.collect());
-    setup.assumptions = Assumptions::with_slots_for(1);
+    setup.assumptions = Assumptions::with_slots(WINDOW);
     setup.background = Some(Background { load, mean_bytes: 2e7 });
     setup.outages = vec![Outage { what: Down::Node(core), from: 0.05, until: 0.4 }];
     setup.seed = seed;

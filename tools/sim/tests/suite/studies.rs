@@ -14,7 +14,7 @@ fn settings() -> Settings {
         workers: 6,
         iterations: 2,
         seeds: 2,
-        assumptions: Assumptions::with_slots_for(16),
+        assumptions: Assumptions::with_slots(16 * 256),
     }
 }
 
