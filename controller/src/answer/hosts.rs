@@ -42,7 +42,6 @@ fn daemon(daemon: &Daemon) -> v1::HostDaemon {
         version: daemon.version.clone(),
         serves: daemon.serves,
         works: daemon.works,
-        attends_milliseconds: milliseconds(daemon.since.elapsed()),
         condition: daemon.condition.clone(),
         clock_ahead_milliseconds: daemon.clock.ahead(),
     }

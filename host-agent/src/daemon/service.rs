@@ -215,16 +215,10 @@ impl Agent for Service {
         let stats = tokio::task::spawn_blocking(move || agent.stats()).await;
         let stats = stats.map_err(|error| Status::internal(error.to_string()))?;
         let stats = stats.map_err(|error| agent_status(&error, None))?;
-        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Ok(Response::new(v1::StatsResponse {
             slices_sent: stats.protocol.sent,
             slices_retransmitted: stats.protocol.retransmitted,
             results: stats.protocol.results,
-            timeouts: stats.protocol.timeouts,
-            round_trip_nanoseconds: stats.protocol.round_trip.map(nanoseconds),
-            frames_sent: stats.traffic.sent,
-            frames_received: stats.traffic.received,
-            frames_malformed: stats.traffic.malformed,
         }))
     }
 }

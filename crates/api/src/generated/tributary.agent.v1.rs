@@ -478,19 +478,6 @@ pub struct StatsResponse {
     /// Results that were awaited, and right.
     #[prost(uint64, tag = "3")]
     pub results: u64,
-    /// Retransmission timeouts that fired.
-    #[prost(uint64, tag = "4")]
-    pub timeouts: u64,
-    /// Smoothed round trip, once one was measured.
-    #[prost(uint64, optional, tag = "5")]
-    pub round_trip_nanoseconds: ::core::option::Option<u64>,
-    #[prost(uint64, tag = "6")]
-    pub frames_sent: u64,
-    #[prost(uint64, tag = "7")]
-    pub frames_received: u64,
-    /// Received frames that claim to be INA packets and are damaged.
-    #[prost(uint64, tag = "8")]
-    pub frames_malformed: u64,
 }
 /// In the host's byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]

@@ -1092,14 +1092,11 @@ pub struct HostDaemon {
     pub serves: bool,
     #[prost(bool, tag = "3")]
     pub works: bool,
-    /// For how long it has been attending.
-    #[prost(uint64, tag = "4")]
-    pub attends_milliseconds: u64,
     /// What it has told last; none before the first word.
-    #[prost(message, optional, tag = "5")]
+    #[prost(message, optional, tag = "4")]
     pub condition: ::core::option::Option<HostCondition>,
     /// How far its clock is ahead of the controller's; negative: behind.
-    #[prost(sint64, tag = "6")]
+    #[prost(sint64, tag = "5")]
     pub clock_ahead_milliseconds: i64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

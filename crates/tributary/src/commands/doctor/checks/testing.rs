@@ -59,7 +59,6 @@ fn host(name: &str) -> v1::Host {
         version: "1.2.3".into(),
         serves: true,
         works: true,
-        attends_milliseconds: 50_000,
         condition: Some(condition),
         clock_ahead_milliseconds: 40,
     };
