@@ -14,7 +14,7 @@ pub(crate) const START: Seq = Seq(u32::MAX - 1);
 pub(crate) const LEFTOVER: u16 = 999;
 
 /// The change of the job's generation, which can happen at any time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
     /// The generation stays.

@@ -1,7 +1,7 @@
 //! A switch's slot, by the table of section 5.2 of `docs/specification.md`, for any type of content.
 
 /// A deliberate bug in the model, to show that the check notices it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bug {
     /// A retransmission that a switch consumes does not continue as a PROBE.
