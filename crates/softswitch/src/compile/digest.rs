@@ -1,9 +1,8 @@
 //! Digests: the fields whose values the switch sends to the controller.
 
-use serde_json::Value;
-
-use super::fault::{malformed, unsupported};
-use super::layout::{Layout, Storage};
+use super::fault::malformed;
+use super::field_list;
+use super::layout::{Layout, Slot, Storage};
 use crate::error::LoadError;
 use crate::json::Document;
 use crate::program::{DigestFields, DigestProgram, KeySource};
@@ -19,22 +18,13 @@ pub(super) fn compile(
     let mut lists = Vec::new();
     for list in &document.learn_lists {
         let place = format!("digest {}", list.name);
-        let (mut widths, mut sources) = (Vec::new(), Vec::new());
-        for element in &list.elements {
-            if element.kind != "field" {
-                return Err(unsupported(&place, format!("an element of type '{}'", element.kind)));
-            }
-            let name = |at: usize| element.value.get(at).and_then(Value::as_str);
-            let (header, field) = name(0)
-                .zip(name(1))
-                .ok_or_else(|| malformed(&place, format!("{} is not a field", element.value)))?;
-            let slot = layout.field(header, field, &place)?;
-            widths.push(slot.bits);
-            sources.push(match slot.place {
-                Storage::Word(word) => KeySource::Word(word),
-                Storage::Lines(line) => KeySource::Lines(line, slot.bits.div_ceil(64) as usize),
-            });
-        }
+        let slots = field_list::slots(list, layout, &place)?;
+        let widths: Vec<u32> = slots.iter().map(|slot| slot.bits).collect();
+        let source = |slot: &Slot| match slot.place {
+            Storage::Word(word) => KeySource::Word(word),
+            Storage::Lines(line) => KeySource::Lines(line, slot.bits.div_ceil(64) as usize),
+        };
+        let sources = slots.iter().map(source).collect();
         let known = digests.iter().position(|digest| digest.name == list.name);
         let digest = known.unwrap_or_else(|| {
             digests.push(DigestProgram { name: list.name.clone(), widths: widths.clone() });

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::fault::{malformed, unsupported};
-use super::layout::{Layout, Storage};
+use super::layout::{Layout, Slot, Storage};
 use crate::error::LoadError;
-use crate::json::{self, Document};
+use crate::json::{self, Document, ListElement};
 use crate::program::{FieldList, lines_for};
 
 /// Compiles all lists, in the order of the JSON, and puts an empty list in front of them.
@@ -29,21 +29,27 @@ pub(super) fn index(id: u64, document: &Document, place: &str) -> Result<u16, Lo
 }
 
 fn fields(list: &json::FieldList, layout: &Layout) -> Result<FieldList, LoadError> {
-    let place = format!("field list {}", list.name);
     let mut fields = FieldList::default();
-    for element in &list.elements {
-        if element.kind != "field" {
-            return Err(unsupported(&place, format!("an element of type '{}'", element.kind)));
-        }
-        let name = |at: usize| element.value.get(at).and_then(Value::as_str);
-        let (header, field) = name(0)
-            .zip(name(1))
-            .ok_or_else(|| malformed(&place, format!("{} is not a field", element.value)))?;
-        let slot = layout.field(header, field, &place)?;
+    for slot in slots(list, layout, &format!("field list {}", list.name))? {
         match slot.place {
             Storage::Word(word) => fields.words.push(word),
             Storage::Lines(line) => fields.lines.push((line, lines_for(slot.bits))),
         }
     }
     Ok(fields)
+}
+
+/// Returns the slots of a list's fields. `place` names the list in errors.
+pub(super) fn slots(list: &json::FieldList, layout: &Layout, place: &str) -> Result<Vec<Slot>, LoadError> {
+    let slot = |element: &ListElement| {
+        if element.kind != "field" {
+            return Err(unsupported(place, format!("an element of type '{}'", element.kind)));
+        }
+        let name = |at: usize| element.value.get(at).and_then(Value::as_str);
+        let (header, field) = name(0)
+            .zip(name(1))
+            .ok_or_else(|| malformed(place, format!("{} is not a field", element.value)))?;
+        layout.field(header, field, place)
+    };
+    list.elements.iter().map(slot).collect()
 }
