@@ -175,8 +175,8 @@ impl<S> Drop for Handle<S> {
 }
 
 /// Runs an agent's thread. It writes the end note before it drops the driver and, with it, all pending
-/// replies. A caller whose reply is dropped therefore finds the note. `note` is the last parameter, so that it is
-/// dropped first.
+/// replies. A caller whose reply is dropped therefore finds the note.
+#[expect(clippy::needless_pass_by_value, reason = "the last parameter is dropped first")]
 fn run<S: StateMachine>(mut driver: Driver<S>, note: EndNote) {
     let end = match driver.run() {
         Ok(reason) => ThreadEnd::Requested(reason),

@@ -34,7 +34,7 @@ impl Job {
         now: Instant,
     ) {
         let server = ParticipantId::Server(host.to_owned());
-        if self.participants.get(&server).is_some()
+        if self.participants.contains_key(&server)
             && let Some(served) = heartbeat.served.iter().find(|served| served.job == self.record.name)
         {
             let ranks = served.asking_ranks.iter().filter_map(|rank| u16::try_from(*rank).ok());
@@ -44,7 +44,7 @@ impl Job {
         let member = self.record.request.workers.iter().find(|member| member.host == key);
         let Some(rank) = member.map(|member| Rank::new(member.rank)) else { return };
         let worker = ParticipantId::Worker(rank);
-        if self.participants.get(&worker).is_some()
+        if self.participants.contains_key(&worker)
             && let Some(progress) = heartbeat.jobs.iter().find(|progress| progress.job == self.record.name)
         {
             let report = ProcessReport {

@@ -115,13 +115,13 @@ macro_rules! definitions {
             const FIELDS: &'static [&'static str] = &[$(stringify!($field)),*];
 
             fn to_numbers(&self) -> impl Iterator<Item = (&'static str, u128)> {
-                use $crate::tables::definition::P4Value;
-                [$((stringify!($field), P4Value::to_number(self.$field))),*].into_iter()
+                [$((stringify!($field), $crate::tables::definition::P4Value::to_number(self.$field))),*].into_iter()
             }
 
             fn from_numbers(_number: impl Fn(&str) -> Option<u128>) -> Option<Self> {
-                use $crate::tables::definition::P4Value;
-                Some(Self { $($field: P4Value::from_number(_number(stringify!($field))?)?),* })
+                Some(Self {
+                    $($field: $crate::tables::definition::P4Value::from_number(_number(stringify!($field))?)?),*
+                })
             }
         }
 

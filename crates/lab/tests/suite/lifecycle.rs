@@ -150,7 +150,7 @@ fn a_lab_goes_with_its_value_unless_it_is_kept() {
 /// Runs [`make_a_lab_and_wait_to_be_killed`] in a separate process.
 fn victim(name: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "make_a_lab_and_wait_to_be_killed", "--ignored", "--nocapture"])
+        .args(["--exact", "lifecycle::make_a_lab_and_wait_to_be_killed", "--ignored", "--nocapture"])
         .env(VICTIM, name)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -52,7 +52,8 @@ fn job(topology: &Topology, method: Method) -> Job {
 
 /// Makes a setup without latencies.
 fn setup(topology: &Topology, jobs: Vec<Job>) -> Setup<'_> {
-    let assumptions = Assumptions { hop_seconds: 0.0, host_seconds: 0.0, ..Assumptions::with_slots(16 * WINDOW) };
+    let assumptions =
+        Assumptions { hop_seconds: 0.0, host_seconds: 0.0, ..Assumptions::with_slots(16 * WINDOW) };
     Setup { topology, assumptions, jobs, iterations: 2, background: None, outages: Vec::new(), seed: 1 }
 }
 

@@ -81,11 +81,7 @@ pub(in crate::server) fn plan(
         let key = match action {
             Some(action) => {
                 let entry = TableEntry { key, action, metadata, idle_timeout };
-                if inserts {
-                    switch.insert(&entry)?
-                } else {
-                    switch.modify(&entry)?
-                }
+                if inserts { switch.insert(&entry) } else { switch.modify(&entry) }?;
                 entry.key
             }
             // An update without an action keeps the entry's action.

@@ -233,7 +233,7 @@ impl PhaseProgress {
     fn note(&mut self, rank: usize, event: WorkerEvent) {
         match event {
             WorkerEvent::Step { seconds, samples, .. } if rank == 0 => {
-                self.steps.push(Step { seconds, samples })
+                self.steps.push(Step { seconds, samples });
             }
             WorkerEvent::Regrouped { members, .. } if rank == 0 => {
                 self.since = self.steps.len();

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use tributary_bench::switch_lab::SwitchUnderTest;
-use tributary_bench::switch_lab::forwarding::{Program, Setting, measure};
+use tributary_bench::switch_lab::forwarding::{ForwardingSetting, Program, measure};
 
 use super::common::{Labels, RunArgs};
 
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &ForwardingArgs) -> Result<()> {
     })
 }
 
-fn describe(setting: &Setting) -> String {
-    let Setting { program, bytes, window } = setting;
+fn describe(setting: &ForwardingSetting) -> String {
+    let ForwardingSetting { program, bytes, window } = setting;
     format!("{program}, frames of {bytes} bytes, window {window}")
 }

@@ -8,7 +8,7 @@ pub(crate) mod forwarding;
 use anyhow::Result;
 use clap::Args;
 use tributary_bench::switch_lab::SwitchUnderTest;
-use tributary_bench::switch_lab::aggregation::{Setting, measure};
+use tributary_bench::switch_lab::aggregation::{AggregationSetting, measure};
 use tributary_controller::built_in_slots;
 
 use common::{Labels, RunArgs};
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &SwitchArgs) -> Result<()> {
     })
 }
 
-fn describe(setting: &Setting) -> String {
-    let Setting { mtu, values, window } = setting;
+fn describe(setting: &AggregationSetting) -> String {
+    let AggregationSetting { mtu, values, window } = setting;
     format!("{values} values (MTU {mtu}), window {window}")
 }
