@@ -38,7 +38,7 @@ definitions! {
         aggregate: bool,
         /// The fan-in that the packets' hop for this switch must have.
         fan_in: u8,
-        /// The rank that gradients must have; [`Rank::ALL`] if several workers send gradients through this port.
+        /// The rank that gradients must have; [`Rank::ALL`] if several workers send them through this port.
         rank: Rank,
     }
 

@@ -355,7 +355,7 @@ impl Worker {
         }
     }
 
-    /// Updates the counters before the slice at `position` leaves [`SlotState::Sent`] or [`SlotState::Missing`].
+    /// Updates the counters before the slice at `position` leaves [`SlotState::Sent`] or `Missing`.
     fn leave(&mut self, position: u64) {
         match self.slots.at(position).map(|slot| slot.state) {
             Some(SlotState::Sent(_)) => {
