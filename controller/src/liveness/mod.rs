@@ -1,4 +1,6 @@
-//! Liveness of the fabric: the controller judges switches by their sessions and cables by probes.
+//! Liveness of the fabric: judges cables by probes, and stores the state of switches.
+//!
+//! `crate::switch` judges switches by their sessions.
 //!
 //! At every [`PROBE_INTERVAL`], the controller orders each switch to send a probe ([`tributary_wire::probe`]) out of
 //! each port that has a cable. Hosts send their probes without orders. Switches pass the probes that they receive to
@@ -10,7 +12,7 @@
 mod cabling;
 mod detector;
 mod direction;
-mod health;
+mod fabric_health;
 mod life;
 mod proven_paths;
 
@@ -23,7 +25,7 @@ use tributary_wire::frame::longest_frame;
 
 pub(crate) use cabling::{Cabling, Miswiring, News};
 pub(crate) use direction::End;
-pub(crate) use health::{Doubt, Health};
+pub(crate) use fabric_health::{Doubt, Health};
 pub(crate) use life::Life;
 pub(crate) use proven_paths::ProvenPaths;
 

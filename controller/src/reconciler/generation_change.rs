@@ -1,5 +1,5 @@
 //! One change of a job's generation, from the decision until the old tables are withdrawn.
-//! ARCHITECTURE.md describes the rules.
+//! docs/decisions/generations.md and moving-the-server.md describe the rules.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 
 mod admission_queue;
 mod planner_view;
-mod reload;
+mod topology_reload;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::pipeline::Capacity;
 use crate::quotas::Quotas;
 use crate::slots::{NoSlots, SlotBlock, SlotMap};
 use crate::switch_state::SwitchState;
-pub use reload::Reload;
+pub use topology_reload::Reload;
 
 /// Reasons why a job cannot be created.
 #[derive(Debug, Clone, PartialEq, Error)]

@@ -1,4 +1,4 @@
-//! Lists network namespaces, and runs code inside one.
+//! Lists network namespaces, and runs code inside one. `setup` makes them.
 
 use std::fs::{self, File};
 use std::io;

@@ -16,7 +16,7 @@ use tributary_controller::{
 };
 use tributary_topology::Topology;
 
-use crate::daemons::metrics::{self, Labels, Page, labels};
+use crate::daemons::metrics::{self, Labels, MetricsPage, labels};
 use crate::daemons::page;
 use crate::daemons::service::{self, DaemonArgs, Reload, SettingsFile, Stop, required};
 use crate::options::named::SwitchAt;
@@ -190,8 +190,8 @@ fn reload_topology(controller: &RunningController, newer: Result<Topology>) {
 }
 
 /// Collects the number of jobs by state, the slots that they own, and the switches' counters.
-async fn collect(observer: Observer) -> Page {
-    let mut page = Page::default();
+async fn collect(observer: Observer) -> MetricsPage {
+    let mut page = MetricsPage::default();
     let (jobs, switches) = (observer.jobs(), observer.switches());
     let states = JOB_STATES.map(|state| {
         (

@@ -34,11 +34,11 @@ pub(crate) fn labels<const N: usize>(pairs: [(&str, &str); N]) -> Labels {
 
 /// All metrics of a daemon at one point in time.
 #[derive(Debug, Default)]
-pub(crate) struct Page {
+pub(crate) struct MetricsPage {
     registry: Registry,
 }
 
-impl Page {
+impl MetricsPage {
     /// Adds a metric that only grows. The text format appends "_total" to its name.
     pub(crate) fn counter(
         &mut self,
@@ -77,7 +77,7 @@ impl Page {
 pub(crate) async fn serve<C, P>(listen: Option<SocketAddr>, collect: C) -> Result<JoinSet<()>>
 where
     C: Fn() -> P + Clone + Send + Sync + 'static,
-    P: Future<Output = Page> + Send + 'static,
+    P: Future<Output = MetricsPage> + Send + 'static,
 {
     let Some(address) = listen else { return Ok(JoinSet::new()) };
     let listener = TcpListener::bind(address).await;
@@ -91,7 +91,7 @@ where
     Ok(http::serve(listener, None, CONNECTIONS, app))
 }
 
-fn response(page: &Page) -> Response {
+fn response(page: &MetricsPage) -> Response {
     match page.text() {
         Ok(text) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
@@ -105,8 +105,8 @@ mod tests {
 
     use super::*;
 
-    fn page() -> Page {
-        let mut page = Page::default();
+    fn page() -> MetricsPage {
+        let mut page = MetricsPage::default();
         page.counter(
             "tributary_frames",
             "Frames",

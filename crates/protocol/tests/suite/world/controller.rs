@@ -1,4 +1,4 @@
-//! A small controller. It changes the job's structure by the rules of ARCHITECTURE.md.
+//! A small controller. It changes the job's structure by the rules of docs/decisions/generations.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 

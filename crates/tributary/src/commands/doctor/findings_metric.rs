@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::finding::Finding;
-use crate::daemons::metrics::{self, Page, labels};
+use crate::daemons::metrics::{self, MetricsPage, labels};
 
 /// The findings of the last check, and the number of checks.
 #[derive(Debug, Clone, Default)]
@@ -30,14 +30,14 @@ impl LastLook {
         metrics::serve(listen, move || std::future::ready(last.page())).await
     }
 
-    fn page(&self) -> Page {
+    fn page(&self) -> MetricsPage {
         let last = self.0.lock();
         let (looks, found) = &*last;
         let sample = |Finding { code, severity, place, .. }: &Finding| {
             let (code, severity) = (code.name(), severity.to_string());
             (labels([("code", &code), ("severity", &severity), ("place", place)]), 1.0)
         };
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         page.counter("tributary_doctor_looks", "Checks of the deployment", [(labels([]), *looks)]);
         page.gauge(
             "tributary_doctor_finding",

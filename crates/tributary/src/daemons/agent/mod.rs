@@ -14,7 +14,7 @@ use tributary_host_agent::{
 use tributary_protocol::Timers;
 
 use crate::daemons::member::{DaemonRole, Member, MemberSettings, be_welcomed, reload_certificates};
-use crate::daemons::metrics::{self, Page, labels};
+use crate::daemons::metrics::{self, MetricsPage, labels};
 use crate::daemons::server;
 use crate::daemons::service::{self, DaemonArgs, Reload, SettingsFile, Stop};
 use limits::LimitArgs;
@@ -95,8 +95,8 @@ async fn work(settings: AgentSettings, mut stop: Stop) -> Result<()> {
 }
 
 /// Collects the counters of each running job, and of each job that this host serves.
-async fn collect(observer: AgentObserver, servers: Servers) -> Page {
-    let mut page = Page::default();
+async fn collect(observer: AgentObserver, servers: Servers) -> MetricsPage {
+    let mut page = MetricsPage::default();
     // The call waits for the agents' threads, so it runs on a blocking thread.
     let stats = tokio::task::spawn_blocking(move || (observer.stats(), servers.stats()));
     let (all, served) = stats.await.unwrap_or_default();

@@ -14,7 +14,7 @@ use toml::{Table, Value};
 use tributary_ps::server::{GroupFabric, JobSettings, JobSpec, JobStats, ParameterServer, View, WorkerStats};
 use tributary_transport::ServerTls;
 
-use crate::daemons::metrics::{Page, labels};
+use crate::daemons::metrics::{MetricsPage, labels};
 use crate::daemons::service::{WrongUse, in_words};
 use crate::files;
 use crate::options::remote;
@@ -112,7 +112,7 @@ fn load(file: &Path) -> Result<JobSettings> {
 }
 
 /// Adds the counters of the jobs to a page.
-pub(crate) fn tell(page: &mut Page, view: &View) {
+pub(crate) fn tell(page: &mut MetricsPage, view: &View) {
     let jobs = view.stats();
     let mut counter = |name, help, count: fn(&JobStats) -> u64| {
         page.counter(name, help, jobs.iter().map(|(job, stats)| (labels([("job", job)]), count(stats))));
@@ -138,7 +138,7 @@ pub(crate) fn tell(page: &mut Page, view: &View) {
 }
 
 /// Adds the counters of each worker to a page.
-fn workers(page: &mut Page, jobs: &[(String, JobStats)]) {
+fn workers(page: &mut MetricsPage, jobs: &[(String, JobStats)]) {
     let all = || {
         jobs.iter().flat_map(|(job, stats)| {
             stats.workers.iter().map(move |(worker, own)| {

@@ -3,12 +3,12 @@
 use tributary_host_agent::AgentStats;
 use tributary_protocol::ServerStats;
 
-use crate::daemons::metrics::{Page, labels};
+use crate::daemons::metrics::{MetricsPage, labels};
 
 type Stats = AgentStats<ServerStats>;
 
 /// Adds the counters of the jobs' servers to a page.
-pub(crate) fn tell(page: &mut Page, all: &[(String, Stats)]) {
+pub(crate) fn tell(page: &mut MetricsPage, all: &[(String, Stats)]) {
     let mut counter = |name, help, count: fn(&Stats) -> u64| {
         page.counter(name, help, all.iter().map(|(job, stats)| (labels([("job", job)]), count(stats))));
     };

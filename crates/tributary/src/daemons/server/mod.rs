@@ -15,7 +15,7 @@ use tributary_host_agent::{Attendance, Served, Servers};
 use tributary_ps::server::View;
 
 use crate::daemons::member::{DaemonRole, Member, MemberSettings, be_welcomed, reload_certificates};
-use crate::daemons::metrics::{self, Page};
+use crate::daemons::metrics::{self, MetricsPage};
 use crate::daemons::parameter_server::{self, Listening, Reductions};
 use crate::daemons::service::{self, DaemonArgs, Reload, Stop, WrongUse};
 use crate::options::remote;
@@ -210,11 +210,11 @@ async fn wait_for_all(given: Vec<Served>) -> Result<()> {
 }
 
 /// Collects the counters of each running job.
-async fn collect(servers: Option<Servers>, parameters: Option<View>) -> Page {
+async fn collect(servers: Option<Servers>, parameters: Option<View>) -> MetricsPage {
     // The call waits for the servers' threads, so it runs on a blocking thread.
     let stats = move || servers.map(|servers| servers.stats()).unwrap_or_default();
     let all = tokio::task::spawn_blocking(stats).await.unwrap_or_default();
-    let mut page = Page::default();
+    let mut page = MetricsPage::default();
     tell(&mut page, &all);
     if let Some(parameters) = parameters {
         parameter_server::tell(&mut page, &parameters);

@@ -11,7 +11,7 @@ use tributary_link::{FramePort, InterfaceMeter, InterfacePort};
 use tributary_softswitch::DROP_PORT;
 
 use super::condition;
-use crate::daemons::metrics::{Page, labels};
+use crate::daemons::metrics::{MetricsPage, labels};
 use crate::daemons::service::WrongUse;
 use crate::options::named::{LinkAt, PortAt};
 
@@ -147,7 +147,7 @@ impl Opened {
 }
 
 /// Collects the interfaces' traffic, including the time before the switch had a program.
-pub(super) fn collect(switch: &str, meters: &Meters) -> Page {
+pub(super) fn collect(switch: &str, meters: &Meters) -> MetricsPage {
     let (mut frames, mut bytes, mut dropped, mut repairs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (PortAt { number, link }, meter) in meters {
         let link = link.to_string();
@@ -163,7 +163,7 @@ pub(super) fn collect(switch: &str, meters: &Meters) -> Page {
             dropped.push((of_port, carried.dropped));
         }
     }
-    let mut page = Page::default();
+    let mut page = MetricsPage::default();
     page.counter("tributary_interface_frames", "Frames of a port's interface", frames);
     page.counter("tributary_interface_bytes", "Bytes of a port's interface", bytes);
     page.counter("tributary_interface_dropped_frames", "Frames that were dropped for lack of room", dropped);
