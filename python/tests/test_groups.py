@@ -66,7 +66,7 @@ def test_a_barrier_takes_no_longer_than_it_was_given(run: Run) -> None:
 
 
 def test_a_forked_process_gets_an_error_and_its_parent_continues(run: Run) -> None:
-    lines = run("groups.py", "fork")
+    lines = run("groups.py", "fork", own_interpreter=True)
     for host in ("w0", "w1"):
         errors = printed(lines, host, "child raised")
         assert len(errors) == 3, lines
@@ -115,7 +115,7 @@ def test_other_threads_run_while_pytorchs_own_checks_wait(run: Run) -> None:
 
 
 def test_threads_of_gloo_end_with_their_group_and_before_the_interpreter(run: Run) -> None:
-    lines = run("groups.py", "ends")
+    lines = run("groups.py", "ends", own_interpreter=True)
     for host in ("w0", "w1"):
         beside = [int(count) for count in printed(lines, host, "beside")]
         assert len(beside) == 2, lines
