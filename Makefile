@@ -33,7 +33,7 @@ LAB_PROGRAM = $(CARGO) test --workspace --locked --no-run --test end_to_end --te
 # With root, their programs run as ranks of labs. They wait more than they compute: two at once.
 test-python: python lint-python ## lints and tests of the Python package
 	$(LAB_PROGRAM)
-	cd python && TRIBUTARY_BINARY=$(CURDIR)/target/debug/tributary $(PYTHON_ENV)/bin/pytest -p no:cacheprovider -n 2 --dist loadfile
+	cd python && TRIBUTARY_BINARY=$(CURDIR)/target/debug/tributary $(PYTHON_ENV)/bin/pytest -p no:cacheprovider -n 2 --dist loadfile --no-loadscope-reorder
 
 test-pytorch: python ## PyTorch's own tests of torch.distributed, over gloo and the fabric; root (ARGS="--ranks 4 test_all_reduce_sum")
 	$(LAB_PROGRAM)

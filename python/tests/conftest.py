@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
+FORK_SERVER = Path(__file__).parent / "forkserver"
+FORK_SERVERS = 2
+"""The number of servers. Ranks of one server have the same hash seed, which hides errors in the order of sets."""
 PATIENCE = 300
 """Seconds that a command in a lab may take, even on a busy machine."""
 
@@ -63,8 +68,29 @@ def in_job(
 
 
 @pytest.fixture(scope="session")
-def run(binary: Path) -> Run:
-    """Runs a program on all workers of a lab; returns the printed lines, each with its host's name."""
+def forked_python() -> Iterator[list[str]]:
+    """Starts servers that fork the processes of ranks; returns the command that runs a program in such a process."""
+    # A rank has one computing thread in a lab, and PyTorch reads this variable when it is imported.
+    variables = {"OMP_NUM_THREADS": "1"} | os.environ
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        for number in range(FORK_SERVERS):
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(f"{folder}/{number}")
+            listener.listen()
+            own = listener.fileno()
+            command = [sys.executable, FORK_SERVER / "server.py", str(own)]
+            # The server ends when Popen closes its standard input.
+            stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[own], env=variables))
+        yield [sys.executable, "-IS", str(FORK_SERVER / "client.py"), folder]
+
+
+@pytest.fixture(scope="session")
+def run(binary: Path, request: pytest.FixtureRequest) -> Run:
+    """Runs a program on all workers of a lab; returns the printed lines, each with its host's name.
+
+    A rank's process is forked from a process that has imported PyTorch, except with `own_interpreter`. That is the
+    default with environment variables, because libraries read some of them when they are imported.
+    """
     if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("ethtool") is None:
         pytest.skip("a lab needs root, iproute2 and ethtool")
 
@@ -73,12 +99,16 @@ def run(binary: Path) -> Run:
         *arguments: str,
         topology: str = "two-workers",
         fails: bool = False,
+        own_interpreter: bool | None = None,
         environment: dict[str, str] | None = None,
         job: list[str] | None = None,
     ) -> list[str]:
         lab, name = [binary, "lab"], f"py{os.getpid()}"
         file = ROOT / "topologies" / f"{topology}.toml"
-        command = [sys.executable, PROGRAMS / program, *arguments]
+        if own_interpreter is None:
+            own_interpreter = environment is not None
+        python = [sys.executable] if own_interpreter else request.getfixturevalue("forked_python")
+        command = [*python, PROGRAMS / program, *arguments]
         variables = os.environ | (environment or {})
         start = partial(subprocess.run, capture_output=True, text=True, timeout=PATIENCE, check=False, env=variables)
         if job is None:

@@ -39,9 +39,9 @@ def test_a_step_has_the_same_samples_for_any_members(samples: int, batch_size: i
     assert list(sampler) == steps[1][-1:]
 
 
-def train(run: Run, *kills: str, topology: str = "two-workers", **environment: str) -> dict[int, dict[str, Any]]:
+def train(run: Run, *kills: str, topology: str = "two-workers", **settings: float) -> dict[int, dict[str, Any]]:
     """Runs a training; checks that each sample counts once an epoch, and returns the ranks' results."""
-    lines = run("elastic.py", *kills, topology=topology, environment={"EPOCHS": str(EPOCHS)} | environment)
+    lines = run("elastic.py", json.dumps({"epochs": EPOCHS} | settings), *kills, topology=topology)
     results = [json.loads(line.split(": ", 1)[1]) for line in lines if ': {"rank"' in line]
     assert results, lines
     assert len({result["digest"] for result in results}) == 1, lines
@@ -55,7 +55,7 @@ def train(run: Run, *kills: str, topology: str = "two-workers", **environment: s
 
 
 def test_an_elastic_training_without_failures(run: Run) -> None:
-    assert len(train(run, WORKERS="2")) == 2
+    assert len(train(run, workers=2)) == 2
 
 
 def test_the_remaining_rank_continues_after_a_kill(run: Run) -> None:
@@ -63,7 +63,7 @@ def test_the_remaining_rank_continues_after_a_kill(run: Run) -> None:
 
 
 def test_a_restarted_rank_continues_with_the_others(run: Run) -> None:
-    results = train(run, "0:13:after:back", PAUSE="0.1")
+    results = train(run, "0:13:after:back", pause=0.1)
     epoch, step = results[0]["came"]
     assert len(results) == 2
     assert 10 * epoch + step >= 13
@@ -71,15 +71,15 @@ def test_a_restarted_rank_continues_with_the_others(run: Run) -> None:
 
 def test_ranks_are_killed_while_others_join(run: Run) -> None:
     results = train(
-        run, "0:8:after:back", "3:13:backward:back", "2:14:backward:no", topology="plain-middle-4", PAUSE="0.1"
+        run, "0:8:after:back", "3:13:backward:back", "2:14:backward:no", topology="plain-middle-4", pause=0.1
     )
     assert sorted(results) == [0, 1, 3]
 
 
 def test_a_training_ends_for_a_detached_rank_too(run: Run) -> None:
-    environment = {"EPOCHS": str(EPOCHS), "PAUSE": "0.05", "SLOW": "3", "SLOW_FROM": "10"}
+    settings = {"epochs": EPOCHS, "pause": 0.05, "slow": 3, "slow_from": 10}
     job = ["--degraded", "auto", "--theta", "0.3"]
-    lines = run("elastic.py", topology="plain-middle-4", environment=environment, job=job)
+    lines = run("elastic.py", json.dumps(settings), topology="plain-middle-4", job=job)
     results = {
         result["rank"]: result
         for line in lines

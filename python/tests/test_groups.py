@@ -66,7 +66,7 @@ def test_a_barrier_takes_no_longer_than_it_was_given(run: Run) -> None:
 
 
 def test_a_forked_process_gets_an_error_and_its_parent_continues(run: Run) -> None:
-    lines = run("groups.py", "fork")
+    lines = run("groups.py", "fork", own_interpreter=True)
     for host in ("w0", "w1"):
         errors = printed(lines, host, "child raised")
         assert len(errors) == 3, lines
@@ -115,7 +115,7 @@ def test_other_threads_run_while_pytorchs_own_checks_wait(run: Run) -> None:
 
 
 def test_threads_of_gloo_end_with_their_group_and_before_the_interpreter(run: Run) -> None:
-    lines = run("groups.py", "ends")
+    lines = run("groups.py", "ends", own_interpreter=True)
     for host in ("w0", "w1"):
         beside = [int(count) for count in printed(lines, host, "beside")]
         assert len(beside) == 2, lines
@@ -123,10 +123,11 @@ def test_threads_of_gloo_end_with_their_group_and_before_the_interpreter(run: Ru
         assert (printed(lines, host, "after"), printed(lines, host, "at the end")) == (["0"], ["0"]), lines
 
 
-@pytest.mark.parametrize("deaths", [["exit", "exit"], ["exception"], ["killed"]])
-def test_a_training_that_torchrun_restarts_continues_with_its_job(run: Run, deaths: list[str], tmp_path: Path) -> None:
-    printed = run("restarted.py", str(tmp_path), *deaths, topology="two-workers")
+def test_a_training_that_torchrun_restarts_continues_with_its_job(run: Run, tmp_path: Path) -> None:
+    deaths = ["exit:1", "exit:0", "exception:1", "killed:1"]
+    lines = run("restarted.py", str(tmp_path), *deaths)
     runs = len(deaths)
-    last = [line.split(": ", 1)[1] for line in printed if f": run {runs} " in line]
+    last = [line.split(": ", 1)[1] for line in lines if f": run {runs} " in line]
     expected = [f"run {runs} step {step} sum {1 + 2 * step} {1 + 2 * step}" for step in range(4)]
-    assert sorted(last) == sorted(2 * expected), printed
+    assert sorted(last) == sorted(2 * expected), lines
+    assert len(list(tmp_path.iterdir())) == runs, "each death has happened"

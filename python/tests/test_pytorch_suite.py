@@ -51,11 +51,11 @@ SELECTED = [
 
 
 @pytest.fixture(scope="module")
-def suite(binary: Path) -> Iterator[Suite]:
+def suite(binary: Path, forked_python: list[str]) -> Iterator[Suite]:
     pytest.importorskip("expecttest", reason="PyTorch's suite needs expecttest")
     if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("ethtool") is None:
         pytest.skip("a lab needs root, iproute2 and ethtool")
-    with in_lab(binary, 4) as suite:
+    with in_lab(binary, 4, python=forked_python) as suite:
         yield suite
 
 

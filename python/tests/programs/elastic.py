@@ -1,8 +1,12 @@
 """A training whose ranks are killed and restarted.
 
-Its parameters count the samples that it has learnt from. Each rank is a process that starts the training process, and
-restarts it on request. The arguments are `RANK:STEP:WHERE:BACK` for each kill; STEP is the number of a step since the
-start. From step SLOW_FROM on, rank SLOW is much slower than the others.
+Its parameters count the samples that it has learnt from. Each rank is a process that forks the training process, and
+forks it again on request.
+
+elastic.py SETTINGS KILL...
+
+SETTINGS    a JSON object with fields of `Settings`
+KILL        RANK:STEP:WHERE:BACK, in which STEP is the number of a step since the start
 """
 
 from __future__ import annotations
@@ -12,10 +16,10 @@ import json
 import logging
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -27,8 +31,20 @@ from tributary.torch.elastic import Elastic
 logging.basicConfig(stream=sys.stderr, level=logging.INFO)
 SAMPLES, BATCH = 240, 24
 STEPS = SAMPLES // BATCH
-EPOCHS = int(os.environ.get("EPOCHS", "6"))
 RATE = 0.5
+
+
+@dataclass(frozen=True)
+class Settings:
+    epochs: int
+    workers: int = 0
+    """The number of processes that load data."""
+    pause: float = 0.0
+    """Seconds that a rank sleeps after each step."""
+    slow: int | None = None
+    """The rank that sleeps much longer."""
+    slow_from: int = 0
+    """The first step in which that rank sleeps longer."""
 
 
 class Model(nn.Module):
@@ -57,7 +73,7 @@ def data() -> TensorDataset:
     return TensorDataset(inputs, inputs.sin().sum(1), torch.arange(SAMPLES))
 
 
-def train(attempt: int, kills: list[list[str]]) -> None:
+def train(attempt: int, settings: Settings, kills: list[list[str]]) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(int(os.environ["RANK"]) + 100 * attempt)
     model = Model()
@@ -67,11 +83,9 @@ def train(attempt: int, kills: list[list[str]]) -> None:
     training = Elastic(model, optimizer, counting, rates)
     came = [training.epoch, training.step]
     plan = {(int(step), where) for _, step, where, _ in kills} if attempt == 0 else set()
-    loader = training.loader(data(), batch_size=BATCH, seed=3, num_workers=int(os.environ.get("WORKERS", "0")))
+    loader = training.loader(data(), batch_size=BATCH, seed=3, num_workers=settings.workers)
     losses: list[float] = []
-    pause, slow = float(os.environ.get("PAUSE", "0")), int(os.environ.get("SLOW", "-1"))
-    slow_from = int(os.environ.get("SLOW_FROM", "0"))
-    for _ in training.epochs(EPOCHS):
+    for _ in training.epochs(settings.epochs):
         for inputs, targets, numbers in loader:
             number = training.epoch * STEPS + training.step
             model.in_backward = die if (number, "backward") in plan else lambda: None
@@ -86,7 +100,8 @@ def train(attempt: int, kills: list[list[str]]) -> None:
             counting.step()
             rates.step()
             losses.append(loss.item())
-            time.sleep(pause * (20 if training.rank == slow and number >= slow_from else 1))
+            is_slow = training.rank == settings.slow and number >= settings.slow_from
+            time.sleep(settings.pause * (20 if is_slow else 1))
     learnt = (-model.counts.detach() * BATCH / RATE).tolist()
     digest = hashlib.sha256(b"".join(value.detach().numpy().tobytes() for value in model.parameters())).hexdigest()
     result: dict[str, Any] = {"rank": training.rank, "members": training.members, "came": came, "digest": digest}
@@ -97,14 +112,16 @@ def train(attempt: int, kills: list[list[str]]) -> None:
 
 
 def main() -> None:
-    kills = [kill.split(":") for kill in sys.argv[1:] if kill.split(":")[0] == os.environ["RANK"]]
-    if "ATTEMPT" in os.environ:
-        return train(int(os.environ["ATTEMPT"]), kills)
+    settings = Settings(**json.loads(sys.argv[1]))
+    kills = [kill.split(":") for kill in sys.argv[2:] if kill.split(":")[0] == os.environ["RANK"]]
     for attempt in range(100):
-        code = subprocess.run([sys.executable, *sys.argv], env=os.environ | {"ATTEMPT": str(attempt)}).returncode
+        child = os.fork()
+        if child == 0:
+            return train(attempt, settings, kills)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if code != -signal.SIGKILL:
             sys.exit(code)
-        if not any(back == "back" for *_, back in kills) and "ALWAYS_BACK" not in os.environ:
+        if not any(back == "back" for *_, back in kills):
             return None
     return None
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,13 +166,16 @@ class Suite:
 
 
 @contextmanager
-def in_lab(binary: Path, size: int, *, debug: str = "OFF") -> Iterator[Suite]:
+def in_lab(
+    binary: Path, size: int, *, debug: str = "OFF", python: Sequence[str | Path] = (sys.executable,)
+) -> Iterator[Suite]:
     """Starts a lab with this number of ranks, and a process for each.
 
     Args:
         binary: the program `tributary`.
         size: 2, 4 or 8.
         debug: the value of TORCH_DISTRIBUTED_DEBUG.
+        python: the command that runs a Python program.
     """
     name = f"suite{os.getpid()}"
     lab = [str(binary), "lab"]
@@ -193,7 +196,7 @@ def in_lab(binary: Path, size: int, *, debug: str = "OFF") -> Iterator[Suite]:
             ranks = []
             for index in range(size):
                 host = f"w{index}"
-                command = [*lab, "exec", "--name", name, host, "--", sys.executable, Path(__file__).parent / "rank.py"]
+                command = [*lab, "exec", "--name", name, host, "--", *python, Path(__file__).parent / "rank.py"]
                 pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
                 process = stack.enter_context(subprocess.Popen(command, **pipes, env=variables, cwd=folder))
                 rank = Rank(host, process)
