@@ -417,7 +417,7 @@ fn jobs_that_wait_and_processes_that_stand_still() {
 
     clients.pop().unwrap().kill();
     let words = ["job waits at w1", "continues without rank 1", "training process", "w1 is gone"];
-    doctor.finds("job-without-worker", &words, "check if the training process on w1");
+    doctor.finds("job-without-worker", &words, "check the training process on w1");
     network.ask(&["jobs", "end", "waits", "--token-file", &network.token("waits")]);
     doctor.finds_nothing();
 }

@@ -16,7 +16,7 @@ const JOB: &str =
     "name = \"digits\"\nworkers = 3\npolicy = \"a2s\"\nepoch-iterations = 10\nlearning-rate = 0.1\n";
 /// The workers: host, seconds per step, number of steps. Two fast workers are under the same leaf, and
 /// the second of them hands in each layer separately. A slow worker is under another leaf.
-const WORKERS: [(&str, &str, u64); 3] = [("w0", "0.02", 200), ("w1", "0.02", 200), ("w2", "0.1", 40)];
+const WORKERS: [(&str, &str, u64); 3] = [("w0", "0.02", 400), ("w1", "0.02", 400), ("w2", "0.1", 80)];
 const ROUNDS: &str = "tributary_ps_fabric_rounds_total{job=\"digits\"}";
 const FALLBACKS: &str = "tributary_ps_fabric_fallbacks_total{job=\"digits\"}";
 

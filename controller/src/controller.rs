@@ -21,8 +21,7 @@ use crate::error::{StartError, SwitchError};
 use crate::forwarding;
 use crate::jobs::JobKey;
 use crate::journal::{Journal, LoadedJob};
-use crate::loads;
-use crate::manager::{Manager, watch_queue};
+use crate::manager::{Manager, watch_loads, watch_queue};
 use crate::observer::Observer;
 use crate::pipeline::{Pipeline, PipelineSource};
 use crate::quotas::Quotas;
@@ -147,7 +146,7 @@ impl Controller {
         manager.first_contact(config.switch_patience).await;
         watch::start(&manager);
         taken_up.into_iter().for_each(|key| reconciler::start(&manager, key));
-        tokio::spawn(loads::watch(Arc::downgrade(&manager)));
+        tokio::spawn(watch_loads(Arc::downgrade(&manager)));
         tokio::spawn(watch_queue(Arc::downgrade(&manager)));
 
         let (stop, stopped) = oneshot::channel::<()>();

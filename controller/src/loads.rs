@@ -1,17 +1,11 @@
 //! The load of links, measured by the switches' port counters.
 
 use std::collections::HashMap;
-use std::sync::Weak;
-use std::time::Duration;
 
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::time::Instant;
 use tributary_p4runtime::entry::CounterCell;
 use tributary_topology::{LinkDirection, NodeKey, Topology};
 
-use crate::manager::Manager;
-
-/// Interval between two readings of all port counters.
-const INTERVAL: Duration = Duration::from_secs(5);
 /// The weight of a new reading in the smoothed rate.
 /// Rates are smoothed because traffic comes in bursts, while a tree is used for a long time.
 const WEIGHT: f64 = 0.5;
@@ -62,23 +56,6 @@ impl Loads {
             }
         }
         self.readings.insert(switch, reading);
-    }
-}
-
-/// Reads all counters periodically, and updates the loads of links, until the controller ends.
-/// The readings also serve as recent values for switches that become unreachable. A switch that does not answer
-/// keeps its loads.
-pub(crate) async fn watch(manager: Weak<Manager>) {
-    let mut ticks = interval(INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let Some(manager) = manager.upgrade() else { return };
-        for (key, counters) in manager.counters(|_| true).await {
-            if let Some(reading) = counters.fresh() {
-                manager.state().loads.update(&manager.topology(), key, reading.at, &reading.cells);
-            }
-        }
     }
 }
 

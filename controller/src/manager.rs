@@ -4,6 +4,7 @@
 mod convergence;
 mod generation_changes;
 mod job_lifecycle;
+mod load_readings;
 mod members;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,7 @@ use crate::switch::{PacketIn, Switch};
 use crate::wrong_sum::Diagnoses;
 use convergence::free_withdrawn;
 pub(crate) use job_lifecycle::{CreateFailure, watch_queue};
+pub(crate) use load_readings::watch_loads;
 pub(crate) use members::MemberEvents;
 
 /// The controller's state and its switches.

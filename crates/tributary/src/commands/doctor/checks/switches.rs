@@ -43,7 +43,7 @@ fn state(switch: &v1::Switch) -> Option<Finding> {
             v1::AwayCause::OtherController => Finding::problem(
                 Code::SwitchForeign,
                 place(name),
-                format!("has had another primary controller for {time}: {reason}"),
+                format!("has been controlled by another controller for {time}: {reason}"),
                 "stop one of the two controllers, or give them different switches; this controller takes the switch \
                  over as soon as the other controller disconnects",
             ),
@@ -186,7 +186,7 @@ mod tests {
             (v1::AwayCause::NoAnswer, one(Code::SwitchAway, "has been unreachable for 12 s: so it is")),
             (
                 v1::AwayCause::OtherController,
-                one(Code::SwitchForeign, "has had another primary controller for 12 s: so it is"),
+                one(Code::SwitchForeign, "has been controlled by another controller for 12 s: so it is"),
             ),
             (
                 v1::AwayCause::Refuses,
