@@ -92,7 +92,7 @@ fn a_limit_that_is_missed_fails_and_the_others_pass() {
     let slow = report(setting(), 3.0);
     let failed: Vec<_> = slow.gates.iter().filter(|gate| !gate.passed).collect();
     assert_eq!(failed.len(), 1);
-    assert_eq!(failed[0].name, "50 Mbit/s: Tributary, 1 % loss to without losses");
+    assert_eq!(failed[0].name, "50 Mbit/s: Tributary, 1 % loss / without losses");
     assert!((failed[0].value - 3.0 / 1.1).abs() < 1e-9 && failed[0].limit == 2.5);
 }
 
