@@ -80,6 +80,8 @@ fn bytes(topology: &Topology, switch: NodeKey, cells: &[CounterCell]) -> HashMap
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::testing::topology;
 
