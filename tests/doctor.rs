@@ -205,7 +205,7 @@ struct Stranger {
 }
 
 impl Stranger {
-    fn attend(network: &Network, host: &str) -> Self {
+    fn connect(network: &Network, host: &str) -> Self {
         let [_, controller] = network.controller();
         let hello =
             v1::Hello { host: host.into(), version: "0.0.1".into(), works: true, ..v1::Hello::default() };
@@ -227,7 +227,7 @@ impl Stranger {
             };
             let heartbeats = stream::unfold(interval(Duration::from_secs(1)), beat);
             let reports = stream::iter([report(Report::Hello(hello))]).chain(heartbeats);
-            client.attend(reports).await.unwrap().into_inner()
+            client.open_session(reports).await.unwrap().into_inner()
         });
         Self { _orders: orders, _runtime: runtime }
     }
@@ -368,7 +368,7 @@ fn hosts_with_wrong_settings_and_a_cut_cable() {
     agents.push(Daemon::start(network.other_agent_command("w0")));
     doctor.finds_nothing();
 
-    let stranger = Stranger::attend(&network, "ps");
+    let stranger = Stranger::connect(&network, "ps");
     doctor.finds("clock-differs", &["host ps", "ahead of the controller's"], "NTP");
     doctor.finds("version-differs", &["agent of host ps", "0.0.1"], "install the same version");
     drop(stranger);

@@ -278,8 +278,9 @@ fn a_worker_whose_server_is_not_there_says_so_while_it_waits() {
     let mut worker = place.worker(0, 5, &[place.listen]).stderr(Stdio::piped()).spawn().unwrap();
     let said = BufReader::new(worker.stderr.take().unwrap()).lines().map(Result::unwrap);
     // If the line is missing, this waits until the worker ends.
-    let away: Vec<_> = said.filter(|line| line.contains("a parameter server is away")).take(1).collect();
-    assert!(away[0].contains(&place.listen.to_string()), "{away:?}");
+    let unreachable: Vec<_> =
+        said.filter(|line| line.contains("a parameter server is unreachable")).take(1).collect();
+    assert!(unreachable[0].contains(&place.listen.to_string()), "{unreachable:?}");
     worker.kill().unwrap();
     worker.wait().unwrap();
 }

@@ -84,7 +84,7 @@ pub enum SwitchError {
     },
     /// The session with the switch is lost. The controller writes the switch's state when the session is
     /// back.
-    #[error("switch {switch}: away for {seconds} s: {reason}")]
+    #[error("switch {switch}: unreachable for {seconds} s: {reason}")]
     Unreachable {
         /// The switch.
         switch: String,

@@ -1,4 +1,4 @@
-//! The session of a host's daemon: the call `Attend`, from its first report to its last.
+//! The session of a host's daemon: the call `OpenSession`, from its first report to its last.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -50,10 +50,10 @@ pub(crate) async fn open(
         version = hello.version,
         serves = hello.serves,
         works = hello.works,
-        "a daemon attends"
+        "a daemon has connected"
     );
     let what = trade(hello.works);
-    manager.events.of_node(EventKind::DaemonCame, &hello.host, &format!("{what} attends"));
+    manager.events.of_node(EventKind::DaemonCame, &hello.host, &format!("{what} has connected"));
     let session = HostSession { orders, welcome: Some(welcome(manager, host)), manager: manager.clone(), id };
     let listener = Arc::downgrade(manager);
     tokio::spawn(async move {
@@ -153,7 +153,7 @@ impl Drop for HostSession {
         let mut state = self.manager.state();
         if let Some(Daemon { host, works, .. }) = state.hosts.leave(self.id) {
             if state.hosts.of(&host).any(|other| other.works == works) {
-                tracing::info!(host, "an earlier connection of a daemon that attends has ended");
+                tracing::info!(host, "an earlier connection of a connected daemon has ended");
             } else {
                 tracing::info!(host, "a daemon is gone");
                 self.manager.events.of_node(

@@ -161,12 +161,12 @@ impl Hosts {
     }
 
     /// Returns true if a daemon of the host is connected.
-    pub(crate) fn attends(&self, host: &str) -> bool {
+    pub(crate) fn is_connected(&self, host: &str) -> bool {
         self.iter().any(|daemon| daemon.host == host)
     }
 
     /// Returns the time at which the host's latest daemon connected.
-    pub(crate) fn attends_since(&self, host: &str) -> Option<Instant> {
+    pub(crate) fn connected_since(&self, host: &str) -> Option<Instant> {
         self.iter().filter(|daemon| daemon.host == host).map(|daemon| daemon.since).max()
     }
 
@@ -266,7 +266,7 @@ mod tests {
         hosts.hear(agent, None, 0, at(1));
         assert_eq!(hosts.heard_of("w0", at(5)).count(), 1);
         assert_eq!(hosts.heard_of("w0", at(6)).count(), 0);
-        assert!(hosts.attends("w0"), "its connection stands");
+        assert!(hosts.is_connected("w0"), "its connection stands");
         hosts.hear(agent, None, 0, at(7));
         assert_eq!(hosts.heard_of("w0", at(8)).count(), 1);
     }

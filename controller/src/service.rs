@@ -36,9 +36,9 @@ pub(crate) struct Service {
 impl Controller for Service {
     type JoinStream = MemberEvents;
 
-    type AttendStream = HostSession;
+    type OpenSessionStream = HostSession;
 
-    async fn attend(
+    async fn open_session(
         &self,
         request: Request<Streaming<v1::HostReport>>,
     ) -> Result<Response<HostSession>, Status> {

@@ -108,7 +108,7 @@ impl Manager {
                 SwitchHealth::Connecting { .. } | SwitchHealth::Up { .. },
                 SwitchHealth::Unreachable { reason, .. },
             ) => {
-                self.events.of_node(EventKind::SwitchAway, name, &format!("is away: {reason}"));
+                self.events.of_node(EventKind::SwitchUnreachable, name, &format!("is unreachable: {reason}"));
             }
             _ => {}
         }
@@ -144,7 +144,7 @@ impl Manager {
             let hosts = &state.hosts;
             let able = |key: NodeKey| match self.switches.get(&key) {
                 Some(switch) => switch.health().borrow().is_up(),
-                None => hosts.attends(&self.topology()[key].name),
+                None => hosts.is_connected(&self.topology()[key].name),
             };
             let able: BTreeSet<NodeKey> =
                 self.topology().nodes().map(|(key, _)| key).filter(|key| able(*key)).collect();
@@ -156,7 +156,7 @@ impl Manager {
                 let seconds = (to - from).as_secs_f64();
                 tracing::warn!(
                     seconds,
-                    "this controller has stood still, or could hear nobody: whoever is away has time"
+                    "this controller stood still, or received nothing: unreachable nodes get more time"
                 );
             }
             state.cabling.tick(|key| able.contains(&key))

@@ -6,11 +6,11 @@
 //! [`HostPort`] is the port of a real host. Within one process, a [`tributary_link::link`] also serves as a port.
 //!
 //! [`AgentDaemon`] is the agent of a host, to which training processes connect over a Unix socket. [`Servers`] are the
-//! aggregation servers of a host. The `agent` and `server` commands and the demo run both. Their [`Attendance`] is the
+//! aggregation servers of a host. The `agent` and `server` commands and the demo run both. [`ControllerSession`] is their
 //! session with the controller.
 
-mod attend;
 mod backoff;
+mod controller_session;
 mod daemon;
 mod driver;
 mod error;
@@ -23,7 +23,7 @@ mod server;
 mod sole_sender;
 mod worker;
 
-pub use attend::{AttendConfig, Attendance, Cable, TurnedAway};
+pub use controller_session::{Cable, ControllerSession, ControllerSessionConfig, RefusedError};
 pub use daemon::{
     AgentConfig, AgentDaemon, AgentObserver, CollectiveAmount, CollectiveKind, JobStats, Limits,
     MAX_SESSIONS, RunningAgent, SocketError,

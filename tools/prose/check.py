@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Lists comments, docstrings and pages that break the rules of style that a program can check.
 
-It reads the named files, or all tracked Rust, Python, P4 and Markdown files. It prints FILE:LINE with a remedy for each
-place, and fails if there is one. Code in backquotes, code blocks and generated files are exempt.
+It reads the named files, or all tracked Rust, Python, P4, protobuf and Markdown files. It prints FILE:LINE with a
+remedy for each place, and fails if there is one. Code in backquotes, code blocks, generated files and files of other
+projects are exempt.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-SUFFIXES = (".rs", ".py", ".p4", ".md")
-GENERATED = "/generated/"
-# The longest first line of a Rust doc comment, in characters. Documentation and `--help` show it as a summary.
+SUFFIXES = (".rs", ".py", ".p4", ".proto", ".md")
+# Generated files, and the files of other projects.
+EXEMPT = ("/generated/", "/p4runtime/proto/")
+# The longest first line of a doc comment, in characters. Documentation and `--help` show it as a summary.
 SUMMARY_LIMIT = 100
 
 # Phrases, with remedies. A space in a phrase also stands for a line break.
@@ -86,7 +88,10 @@ def prose(path: Path) -> Iterator[Block]:
         yield from blocks((token.start[0], "#", token.string) for token in comments)
         yield from docstrings(text)
     else:
-        yield from blocks((number, found[1], found[2]) for number, line in lines if (found := COMMENT.match(line)))
+        matches = ((number, found) for number, line in lines if (found := COMMENT.match(line)))
+        # All comments of a protobuf file document the item behind them.
+        is_proto = path.suffix == ".proto"
+        yield from blocks((number, "///" if is_proto else found[1], found[2]) for number, found in matches)
 
 
 def faults(block: Block, suffix: str) -> Iterator[tuple[int, str]]:
@@ -94,7 +99,7 @@ def faults(block: Block, suffix: str) -> Iterator[tuple[int, str]]:
     summary = block.text.partition("\n")[0]
     if block.is_doc and (opening := OPENING.match(summary)):
         yield block.line, f"opens with {opening[1]!r}: begin with a verb or a noun"
-    if block.is_doc and suffix == ".rs" and len(summary) > SUMMARY_LIMIT:
+    if block.is_doc and suffix in (".rs", ".proto") and len(summary) > SUMMARY_LIMIT:
         yield block.line, f"the first line has {len(summary)} characters: shorten it to {SUMMARY_LIMIT}"
     # The lines keep their numbers.
     text = NOT_PROSE.sub(lambda code: "_" + "\n" * code[0].count("\n"), block.text)
@@ -107,8 +112,9 @@ def tracked() -> list[Path]:
     """Returns the files that are checked without arguments."""
     command = ["git", "ls-files", "-z", *(f"*{suffix}" for suffix in SUFFIXES)]
     names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    own = (name for name in names if name and not any(part in name for part in EXEMPT))
     # The index still lists files that were deleted in the working tree.
-    return [ROOT / name for name in names if name and GENERATED not in name and (ROOT / name).exists()]
+    return [ROOT / name for name in own if (ROOT / name).exists()]
 
 
 def main() -> int:

@@ -26,7 +26,7 @@ pub(crate) fn hosts(manager: &Manager) -> Vec<v1::Host> {
             }
             .into(),
             daemons: state.hosts.heard_of(&node.name, now).map(daemon).collect(),
-            turned_away: refused.map(|(at, reason)| v1::TurnedAway {
+            last_refusal: refused.map(|(at, reason)| v1::DaemonRefusal {
                 reason: reason.clone(),
                 milliseconds_ago: milliseconds(at.elapsed()),
             }),

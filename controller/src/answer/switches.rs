@@ -28,10 +28,12 @@ pub(crate) fn switches(manager: &Manager) -> Vec<v1::Switch> {
 fn switch(topology: &Topology, key: NodeKey, switch: &Switch) -> v1::Switch {
     let health = switch.health().borrow().clone();
     let (state, reason, cause) = match &health {
-        SwitchHealth::Connecting { .. } => (v1::SwitchState::Connecting, "", v1::AwayCause::Unspecified),
-        SwitchHealth::Up { .. } => (v1::SwitchState::Up, "", v1::AwayCause::Unspecified),
+        SwitchHealth::Connecting { .. } => {
+            (v1::SwitchState::Connecting, "", v1::UnreachableCause::Unspecified)
+        }
+        SwitchHealth::Up { .. } => (v1::SwitchState::Up, "", v1::UnreachableCause::Unspecified),
         SwitchHealth::Unreachable { reason, cause, .. } => {
-            (v1::SwitchState::Away, reason.as_str(), unreachable_cause(*cause))
+            (v1::SwitchState::Unreachable, reason.as_str(), unreachable_cause(*cause))
         }
     };
     let program = switch.program();
@@ -42,7 +44,7 @@ fn switch(topology: &Topology, key: NodeKey, switch: &Switch) -> v1::Switch {
         state: state.into(),
         state_milliseconds: milliseconds(health.since().elapsed()),
         reason: reason.to_owned(),
-        away_cause: cause.into(),
+        unreachable_cause: cause.into(),
         runs_our_program: program.ours,
         wanted_entries: switch.wanted_entries().try_into().unwrap_or(u32::MAX),
         last_reset: program.reset.map(|reset| v1::SwitchReset {
@@ -55,11 +57,11 @@ fn switch(topology: &Topology, key: NodeKey, switch: &Switch) -> v1::Switch {
     }
 }
 
-fn unreachable_cause(cause: UnreachableCause) -> v1::AwayCause {
+fn unreachable_cause(cause: UnreachableCause) -> v1::UnreachableCause {
     match cause {
-        UnreachableCause::NotRunning | UnreachableCause::NoAnswer => v1::AwayCause::NoAnswer,
-        UnreachableCause::OtherController => v1::AwayCause::OtherController,
-        UnreachableCause::Refuses => v1::AwayCause::Refuses,
+        UnreachableCause::NotRunning | UnreachableCause::NoAnswer => v1::UnreachableCause::NoAnswer,
+        UnreachableCause::OtherController => v1::UnreachableCause::OtherController,
+        UnreachableCause::Refuses => v1::UnreachableCause::Refuses,
     }
 }
 

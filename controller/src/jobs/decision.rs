@@ -109,7 +109,7 @@ fn before_start(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     let name = &plan.server.name;
     if !job.is_here(&ParticipantId::Server(name.clone())) {
         let is_serving = (inputs.serving)(name);
-        let due = job.invitations.due(name, inputs.attends_since(name), inputs.now);
+        let due = job.invitations.due(name, inputs.connected_since(name), inputs.now);
         return match is_serving {
             true if due <= inputs.now => Step::Invite(name.clone()),
             true => Step::Rest(Some(due.min(deadline))),

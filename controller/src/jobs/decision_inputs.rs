@@ -52,8 +52,8 @@ pub(crate) struct DecisionInputs<'a> {
 impl DecisionInputs<'_> {
     /// Returns the time at which the latest daemon of the host `server` connected; `None` if none is
     /// connected.
-    pub(super) fn attends_since(&self, server: &str) -> Option<Instant> {
-        (self.life_signs)(&ParticipantId::Server(server.to_owned()), server).attends_since
+    pub(super) fn connected_since(&self, server: &str) -> Option<Instant> {
+        (self.life_signs)(&ParticipantId::Server(server.to_owned()), server).connected_since
     }
 }
 
@@ -61,7 +61,7 @@ impl DecisionInputs<'_> {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LifeSigns {
     /// The time at which the latest daemon of the host connected; `None` if none is connected.
-    pub(crate) attends_since: Option<Instant>,
+    pub(crate) connected_since: Option<Instant>,
     /// The time at which a neighbour of the host last received a probe of the host.
     pub(crate) last_probe: Option<Instant>,
     /// The time at which the controller last received a message from a daemon of the host.
@@ -77,7 +77,7 @@ impl LifeSigns {
     /// `gone`, because earlier ones may have been sent before the break.
     pub(super) fn lives_unheard(&self, gone: Instant, now: Instant) -> bool {
         let is_heard = |told: Instant| told > gone && now < told + WORD_PATIENCE;
-        let has_controller = self.attends_since.is_some() && self.last_word.is_some_and(is_heard);
+        let has_controller = self.connected_since.is_some() && self.last_word.is_some_and(is_heard);
         let is_later = |since: Instant| since > gone + PROBE_LAG;
         match has_controller {
             true => self.last_report.is_some_and(|told| is_later(told) && is_heard(told)),

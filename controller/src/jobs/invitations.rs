@@ -64,11 +64,11 @@ impl Invitations {
     pub(crate) fn pause(
         &self,
         host: &str,
-        attends_since: Option<Instant>,
+        connected_since: Option<Instant>,
         now: Instant,
     ) -> Option<(&str, Instant)> {
         let given_up = self.0.get(host)?.given_up.as_ref()?;
-        let is_another = attends_since.is_some_and(|since| since > given_up.at);
+        let is_another = connected_since.is_some_and(|since| since > given_up.at);
         (!is_another && now < given_up.until()).then(|| (&*given_up.reason, given_up.until()))
     }
 
@@ -80,11 +80,11 @@ impl Invitations {
 
     /// Returns the time at which the controller may invite an absent host.
     /// It may do so at once if the host was not invited yet or has a new daemon since the last invitation.
-    pub(crate) fn due(&self, host: &str, attends_since: Option<Instant>, now: Instant) -> Instant {
+    pub(crate) fn due(&self, host: &str, connected_since: Option<Instant>, now: Instant) -> Instant {
         let asked = self.0.get(host).and_then(|invitation| invitation.asked);
-        let open = asked.filter(|asked| attends_since.is_none_or(|since| since <= *asked));
+        let open = asked.filter(|asked| connected_since.is_none_or(|since| since <= *asked));
         let again = open.map_or(now, |asked| asked + ASK_AGAIN);
-        self.pause(host, attends_since, now).map_or(again, |(_, until)| again.max(until))
+        self.pause(host, connected_since, now).map_or(again, |(_, until)| again.max(until))
     }
 }
 

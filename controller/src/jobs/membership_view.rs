@@ -17,7 +17,7 @@ use super::participant::{Participant, ParticipantId};
 use crate::liveness::{Doubt, ProvenPaths};
 
 /// Time in which a member must reconnect after its stream breaks, while its host's daemon is connected.
-const AWAY_PATIENCE: Duration = Duration::from_millis(400);
+const UNREACHABLE_PATIENCE: Duration = Duration::from_millis(400);
 /// Time in which a member must reconnect if its host's daemon has lost its connection, too.
 /// A host that has only lost its connections reconnects at once, or its probes show that it is alive.
 const GONE_PATIENCE: Duration = Duration::from_millis(250);
@@ -265,7 +265,7 @@ pub(super) fn can_serve(job: &Job, host: &str, inputs: &DecisionInputs<'_>) -> b
 
 /// Returns why a host gave up serving, if its pause has not ended yet.
 fn given_up<'a>(job: &'a Job, host: &str, inputs: &DecisionInputs<'_>) -> Option<&'a str> {
-    let pause = job.invitations.pause(host, inputs.attends_since(host), inputs.now);
+    let pause = job.invitations.pause(host, inputs.connected_since(host), inputs.now);
     pause.map(|(reason, _)| reason)
 }
 
@@ -308,12 +308,12 @@ fn presence(job: &Job, id: &ParticipantId, inputs: &DecisionInputs<'_>, unheard:
     let by_standstill =
         |one: &Standstill| gone + STANDSTILL_SPREAD >= one.from && gone <= one.to + STANDSTILL_SPREAD;
     let standstill = inputs.standstill.filter(by_standstill);
-    let came_back = signs.attends_since.filter(|since| *since > gone);
+    let came_back = signs.connected_since.filter(|since| *since > gone);
     if participant.session == 0 || standstill.is_some() || came_back.is_some() {
         let since = [Some(gone), standstill.map(|one| one.to), came_back].into_iter().flatten().max();
         return taken_up(since.unwrap_or(gone), job.record.terms.rigid, inputs.stalled.is_some(), inputs.now);
     }
-    let patience = if signs.attends_since.is_some() { AWAY_PATIENCE } else { GONE_PATIENCE };
+    let patience = if signs.connected_since.is_some() { UNREACHABLE_PATIENCE } else { GONE_PATIENCE };
     let until = gone + patience;
     if inputs.now < until { Presence::Unreachable(until) } else { Presence::Gone }
 }

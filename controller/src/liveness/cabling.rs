@@ -266,9 +266,9 @@ mod tests {
         }
 
         /// Runs ticks in which all cables work, except the directions in `cut`.
-        /// The nodes in `away` are known to be unreachable.
-        fn ticks(&mut self, count: usize, cut: &[(&str, &str)], away: &[&str]) -> Vec<News> {
-            self.ticks_with(count, cut, away, &[])
+        /// The nodes in `unreachable` are known to be unreachable.
+        fn ticks(&mut self, count: usize, cut: &[(&str, &str)], unreachable: &[&str]) -> Vec<News> {
+            self.ticks_with(count, cut, unreachable, &[])
         }
 
         /// Runs ticks like `ticks`. In addition, the nodes in `silent` count as reachable but send no reports.
@@ -276,12 +276,12 @@ mod tests {
             &mut self,
             count: usize,
             cut: &[(&str, &str)],
-            away: &[&str],
+            unreachable: &[&str],
             silent: &[&str],
         ) -> Vec<News> {
             let key = |name: &&str| self.topology.find(name).unwrap();
-            let (away, silent): (Vec<_>, Vec<_>) =
-                (away.iter().map(key).collect(), silent.iter().map(key).collect());
+            let (unreachable, silent): (Vec<_>, Vec<_>) =
+                (unreachable.iter().map(key).collect(), silent.iter().map(key).collect());
             let is_host = |node: NodeKey| self.topology[node].host().is_some();
             let cut: Vec<_> = cut.iter().map(|(from, to)| self.end(to, from)).collect();
             let mut news = Vec::new();
@@ -294,9 +294,9 @@ mod tests {
                     .collect();
                 let are_long = self.cabling.are_long_probes_due();
                 for (at, sender, probe) in ends {
-                    let is_sent =
-                        !away.contains(&sender.0) && (!silent.contains(&sender.0) || is_host(sender.0));
-                    if away.contains(&at.0) || silent.contains(&at.0) {
+                    let is_sent = !unreachable.contains(&sender.0)
+                        && (!silent.contains(&sender.0) || is_host(sender.0));
+                    if unreachable.contains(&at.0) || silent.contains(&at.0) {
                         continue;
                     }
                     self.cabling.hear_of(at.0, Instant::now());
@@ -306,7 +306,7 @@ mod tests {
                         news.extend(self.cabling.hear(at, probe, bytes, Instant::now()));
                     }
                 }
-                news.extend(self.cabling.tick(|node| !away.contains(&node)));
+                news.extend(self.cabling.tick(|node| !unreachable.contains(&node)));
             }
             news
         }

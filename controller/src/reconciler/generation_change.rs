@@ -157,7 +157,7 @@ impl<'a> GenerationChange<'a> {
         }
         let until = progress.values().map(|member| member.begun).max().unwrap_or_default();
         self.tell_all(&ranks, &Event::Proceed(v1::Proceed { generation, until }));
-        let has_proceeded = |member: &v1::Standing| member.idle && member.begun >= until;
+        let has_proceeded = |member: &v1::WorkerProgress| member.idle && member.begun >= until;
         // If the change leaves out a slow member, the wait must allow for a slow step, because the others wait for that
         // member.
         let patience = match self.context.desired.expected {
@@ -204,11 +204,11 @@ impl<'a> GenerationChange<'a> {
         &mut self,
         ranks: &BTreeSet<Rank>,
         deadline: Instant,
-        asked_for: impl Fn(&v1::Standing) -> bool,
+        asked_for: impl Fn(&v1::WorkerProgress) -> bool,
     ) -> Result<ProgressByRank, ChangeError> {
         let mut progress = ProgressByRank::new();
         while let Some(missing) = missing(ranks, &progress) {
-            if let (ParticipantId::Worker(rank), Answer::Standing(reported)) =
+            if let (ParticipantId::Worker(rank), Answer::Progress(reported)) =
                 self.next_answer(deadline, missing).await?
                 && ranks.contains(&rank)
                 && asked_for(&reported)
@@ -373,7 +373,7 @@ fn missing(ranks: &BTreeSet<Rank>, progress: &ProgressByRank) -> Option<Vec<Rank
 
 /// Returns true if all members are at the beginning of the same operation.
 fn is_boundary(progress: &ProgressByRank) -> bool {
-    let at = |member: &v1::Standing| (member.begun, member.next_seq);
+    let at = |member: &v1::WorkerProgress| (member.begun, member.next_seq);
     let mut all = progress.values();
     let Some(first) = all.next() else { return true };
     progress.values().all(|member| member.idle && at(member) == at(first))

@@ -7,7 +7,7 @@ use tributary_protocol::{TakeOverError, merge as merge_dues};
 use tributary_wire::{Rank, Seq};
 
 /// The positions at which members have stopped, by rank.
-pub(super) type ProgressByRank = BTreeMap<Rank, v1::Standing>;
+pub(super) type ProgressByRank = BTreeMap<Rank, v1::WorkerProgress>;
 
 /// The slices at which the next server starts, and the results that it needs.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Merged {
 
 /// Merges the members' positions, slot by slot.
 pub(super) fn merge(window: u32, progress: &ProgressByRank) -> Result<Merged, TakeOverError> {
-    let dues = |(rank, member): (&Rank, &v1::Standing)| {
+    let dues = |(rank, member): (&Rank, &v1::WorkerProgress)| {
         (*rank, member.dues.iter().copied().map(Seq).collect::<Vec<_>>())
     };
     let members: Vec<_> = progress.iter().map(dues).collect();

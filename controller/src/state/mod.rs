@@ -446,7 +446,7 @@ impl ControllerState {
     fn life_signs_of(&self, job: &Job, place: &ParticipantId, host: &str) -> LifeSigns {
         let node = self.topology.find(host);
         LifeSigns {
-            attends_since: self.hosts.attends_since(host),
+            connected_since: self.hosts.connected_since(host),
             last_probe: node.and_then(|node| self.cabling.last_probe_of(node)),
             last_word: node.and_then(|node| self.cabling.last_word_of(node)),
             last_report: job.last_report(place),

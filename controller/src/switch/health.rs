@@ -124,7 +124,7 @@ impl Reporter {
         let switch = &self.switch;
         match before {
             SwitchHealth::Unreachable { since, .. } => {
-                tracing::info!(switch, away_for = ?since.elapsed(), "is up again, with what it should hold");
+                tracing::info!(switch, unreachable_for = ?since.elapsed(), "is up again, with what it should hold");
             }
             _ => tracing::info!(switch, "is up"),
         }
@@ -140,8 +140,12 @@ impl Reporter {
         let before = self.health.send_replace(unreachable);
         match before {
             SwitchHealth::Unreachable { reason: same, .. } if same == reason => {}
-            SwitchHealth::Unreachable { .. } => tracing::info!(switch, reason, "is still away"),
-            _ => tracing::warn!(switch, reason, "is away: its tables wait for it, and it is tried again"),
+            SwitchHealth::Unreachable { .. } => tracing::info!(switch, reason, "is still unreachable"),
+            _ => tracing::warn!(
+                switch,
+                reason,
+                "is unreachable: the controller retries, and writes its tables later"
+            ),
         }
     }
 }

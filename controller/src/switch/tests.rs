@@ -113,7 +113,7 @@ async fn what_is_asked_of_a_switch_that_is_away_is_answered_at_once() {
     let clear = switch.clear_counters(0).await.unwrap_err();
     for error in [order, clear] {
         let text = error.to_string();
-        assert!(text.starts_with("switch leaf0: away for "), "{text}");
+        assert!(text.starts_with("switch leaf0: unreachable for "), "{text}");
         assert!(text.contains(&format!("s: no answer from {address}")), "{text}");
     }
     let counters = switch.read_counters().latest().await;

@@ -62,7 +62,7 @@ async fn what_is_far_larger_in_memory_than_on_the_wire_is_refused() {
     let jobs = vec![v1::JobProgress::default(); 300_000];
     let heartbeat = v1::Heartbeat { jobs, ..v1::Heartbeat::default() };
     let report = v1::HostReport { report: Some(Report::Heartbeat(heartbeat)) };
-    let refused = client.attend(tokio_stream::once(report)).await.unwrap_err();
+    let refused = client.open_session(tokio_stream::once(report)).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     assert!(refused.message().contains("fields"), "{refused}");
     assert!(list(&mut client).await.is_empty(), "and the controller goes on");

@@ -49,7 +49,7 @@ async fn running(theta: Option<f64>) -> Net {
         let (reports, stream) = mpsc::channel(STEPS);
         let hello = v1::Hello { host: host.into(), works: true, ..v1::Hello::default() };
         reports.send(v1::HostReport { report: Some(Report::Hello(hello)) }).await.unwrap();
-        let orders = client.attend(ReceiverStream::new(stream)).await.unwrap().into_inner();
+        let orders = client.open_session(ReceiverStream::new(stream)).await.unwrap().into_inner();
         hosts.insert(host, Host { member, reports, _orders: orders, steps: 0 });
     }
     let mut server = join(&mut client, &token, "ps", 0).await;
@@ -118,8 +118,9 @@ impl Net {
         let Some(Event::Prepare(prepare)) = self.member(host).next().await else {
             panic!("{host}: not asked")
         };
-        let standing = v1::Standing { begun, next_seq, idle: true, dues: vec![next_seq; WINDOW as usize] };
-        self.answer(host, prepare.generation, Answer::Standing(standing)).await;
+        let progress =
+            v1::WorkerProgress { begun, next_seq, idle: true, dues: vec![next_seq; WINDOW as usize] };
+        self.answer(host, prepare.generation, Answer::Progress(progress)).await;
     }
 
     /// Lets a remaining worker and the server change to the next generation. Returns the worker's

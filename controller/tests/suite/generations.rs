@@ -115,11 +115,11 @@ impl Net {
 
     /// Waits until a worker must stop, answers with its position, and returns the number of the next
     /// generation.
-    async fn stop(&mut self, host: &str, standing: v1::Standing) -> u32 {
+    async fn stop(&mut self, host: &str, progress: v1::WorkerProgress) -> u32 {
         let Some(Event::Prepare(prepare)) = self.member(host).next().await else {
             panic!("{host}: not asked")
         };
-        let answer = Answer::Standing(standing);
+        let answer = Answer::Progress(progress);
         self.answer(host, v1::MemberRole::Worker, prepare.generation, answer).await;
         prepare.generation
     }
@@ -136,11 +136,11 @@ struct Daemon {
 }
 
 impl Daemon {
-    async fn attend(client: &mut Client, host: &str) -> Result<Self, tonic::Status> {
+    async fn connect(client: &mut Client, host: &str) -> Result<Self, tonic::Status> {
         let (reports, stream) = mpsc::channel(4);
         let hello = v1::Hello { host: host.into(), serves: true, works: true, ..v1::Hello::default() };
         reports.send(v1::HostReport { report: Some(Report::Hello(hello)) }).await.unwrap();
-        let orders = client.attend(ReceiverStream::new(stream)).await?.into_inner();
+        let orders = client.open_session(ReceiverStream::new(stream)).await?.into_inner();
         Ok(Self { reports, orders })
     }
 
@@ -166,8 +166,8 @@ fn ranks(numbers: impl IntoIterator<Item = u16>) -> Vec<Rank> {
     numbers.into_iter().map(Rank::new).collect()
 }
 
-fn standing(begun: u64, next_seq: u32, idle: bool, dues: [u32; WINDOW as usize]) -> v1::Standing {
-    v1::Standing { begun, next_seq, idle, dues: dues.to_vec() }
+fn progress(begun: u64, next_seq: u32, idle: bool, dues: [u32; WINDOW as usize]) -> v1::WorkerProgress {
+    v1::WorkerProgress { begun, next_seq, idle, dues: dues.to_vec() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -233,13 +233,13 @@ async fn a_job_stays_on_a_switch_that_only_the_controller_cannot_hear_unless_it_
         listed.switches.iter().find(|switch| switch.name == used).unwrap().state() == state
     };
     gates[&*used].set_open(false);
-    eventually(async || is(v1::SwitchState::Away).await).await;
+    eventually(async || is(v1::SwitchState::Unreachable).await).await;
     gates[&*used].set_open(true);
     eventually(async || is(v1::SwitchState::Up).await).await;
     assert_eq!(net.listed().await.generation, 1, "slices may have got through all the time");
 
     gates[&*used].set_open(false);
-    let worker = Daemon::attend(&mut net.client, "w0").await.unwrap();
+    let worker = Daemon::connect(&mut net.client, "w0").await.unwrap();
     let _telling = worker.tell(v1::JobProgress {
         job: "digits".into(),
         stalled_milliseconds: 60_000,
@@ -258,7 +258,7 @@ async fn a_job_stays_on_a_switch_that_only_the_controller_cannot_hear_unless_it_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_member_takes_over_for_a_dead_server_with_a_survivors_copy() {
     let mut net = running("three-tier-8.toml", None).await;
-    let mut daemon = Daemon::attend(&mut net.client, "w0").await.unwrap();
+    let mut daemon = Daemon::connect(&mut net.client, "w0").await.unwrap();
     assert!(matches!(daemon.next().await, Order::Welcome(_)));
     drop(net.members.remove("ps"));
     let Order::Serve(serve) = daemon.next().await else { panic!("not asked to serve") };
@@ -278,11 +278,11 @@ async fn a_member_takes_over_for_a_dead_server_with_a_survivors_copy() {
     .await
     .unwrap();
     // w5 has the result of slice 5. The other members wait for that result.
-    let (behind, ahead) = (standing(1, 40, false, [8, 5, 6, 7]), standing(1, 40, false, [8, 9, 6, 7]));
+    let (behind, ahead) = (progress(1, 40, false, [8, 5, 6, 7]), progress(1, 40, false, [8, 9, 6, 7]));
     let mut generation = 0;
     for rank in 0..8 {
-        let standing = if rank == 5 { &ahead } else { &behind };
-        generation = net.stop(&format!("w{rank}"), standing.clone()).await;
+        let progress = if rank == 5 { &ahead } else { &behind };
+        generation = net.stop(&format!("w{rank}"), progress.clone()).await;
     }
     let Some(Event::Provide(provide)) = net.member("w5").next().await else { panic!("not asked") };
     assert_eq!((provide.generation, &provide.seqs[..]), (generation, &[5][..]));
@@ -321,12 +321,12 @@ async fn a_member_comes_in_at_the_beginning_of_an_operation() {
     for host in &others {
         // w6 has begun one operation more than the other members.
         let begun = if host == "w6" { 3 } else { 2 };
-        generation = net.stop(host, standing(begun, 30, host != "w6", [0; 4])).await;
+        generation = net.stop(host, progress(begun, 30, host != "w6", [0; 4])).await;
     }
     for host in &others {
         let Some(Event::Proceed(proceed)) = net.member(host).next().await else { panic!("{host}: not told") };
         assert_eq!((proceed.generation, proceed.until), (generation, 3));
-        let answer = Answer::Standing(standing(3, 44, true, [44, 45, 46, 47]));
+        let answer = Answer::Progress(progress(3, 44, true, [44, 45, 46, 47]));
         net.answer(host, v1::MemberRole::Worker, generation, answer).await;
     }
     let joiner = net.member("w3").started().await;
@@ -393,13 +393,13 @@ async fn a_process_that_died_with_the_controller_comes_in_anew_before_the_others
 #[tokio::test(flavor = "multi_thread")]
 async fn a_daemon_of_no_host_or_with_another_address_is_told_what_is_wrong() {
     let mut net = running("two-workers.toml", None).await;
-    let error = Daemon::attend(&mut net.client, "w9").await.err().unwrap();
+    let error = Daemon::connect(&mut net.client, "w9").await.err().unwrap();
     assert_eq!(error.code(), Code::NotFound);
     assert!(error.message().contains("its hosts are"), "{error}");
     let (reports, stream) = mpsc::channel(4);
     let hello = v1::Hello { host: "w0".into(), mac: vec![2, 0, 0, 0, 0, 99], ..v1::Hello::default() };
     reports.send(v1::HostReport { report: Some(Report::Hello(hello)) }).await.unwrap();
-    let error = net.client.attend(ReceiverStream::new(stream)).await.err().unwrap();
+    let error = net.client.open_session(ReceiverStream::new(stream)).await.err().unwrap();
     assert_eq!(error.code(), Code::FailedPrecondition);
     assert!(error.message().contains("02:00:00:00:00:63"), "{error}");
 }

@@ -4,7 +4,6 @@
 
 mod access;
 mod attacks;
-mod away;
 mod bmv2;
 mod bounds;
 mod common;
@@ -22,4 +21,5 @@ mod splitter;
 mod start;
 mod switch_contents;
 mod switches;
+mod unreachable;
 mod wire;

@@ -21,6 +21,7 @@ pub fn of_switch(state: v1::SwitchState) -> &'static str {
         v1::SwitchState::Unspecified => "unknown",
         v1::SwitchState::Connecting => "connecting",
         v1::SwitchState::Up => "up",
-        v1::SwitchState::Away => "away",
+        // Scripts and the live page read this name.
+        v1::SwitchState::Unreachable => "away",
     }
 }

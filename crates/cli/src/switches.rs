@@ -36,7 +36,7 @@ pub fn remark(switch: &v1::Switch) -> Option<String> {
     let (name, time) = (&switch.name, seconds(switch.state_milliseconds));
     match switch.state() {
         v1::SwitchState::Up => None,
-        v1::SwitchState::Away => {
+        v1::SwitchState::Unreachable => {
             Some(format!("switch {name} has been unreachable for {time}: {}", switch.reason))
         }
         v1::SwitchState::Connecting | v1::SwitchState::Unspecified => {
@@ -80,14 +80,14 @@ mod tests {
             reason: "no answer".into(),
             ..v1::Switch::default()
         };
-        let switches = [switch("leaf0", v1::SwitchState::Up), switch("leaf1", v1::SwitchState::Away)];
-        let away = "switch leaf1 has been unreachable for 12.3 s: no answer".to_owned();
-        assert_eq!(remarks(&switches), std::slice::from_ref(&away));
+        let switches = [switch("leaf0", v1::SwitchState::Up), switch("leaf1", v1::SwitchState::Unreachable)];
+        let unreachable = "switch leaf1 has been unreachable for 12.3 s: no answer".to_owned();
+        assert_eq!(remarks(&switches), std::slice::from_ref(&unreachable));
         let cut = "no frames get through the cable between leaf0 and leaf1";
         let fault = v1::CableFault { kind: v1::CableFaultKind::Dead.into(), description: cut.into() };
         let cut_off =
             switches.clone().map(|switch| v1::Switch { cable_faults: vec![fault.clone()], ..switch });
-        assert_eq!(remarks(&cut_off), [away, cut.to_owned()]);
+        assert_eq!(remarks(&cut_off), [unreachable, cut.to_owned()]);
         assert_eq!(switch_json(&switches[1])["state_seconds"], 12.34);
     }
 }

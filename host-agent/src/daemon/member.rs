@@ -43,7 +43,7 @@ pub(crate) struct Member {
     /// The collectives that the job's processes on this host have reported.
     pub(crate) collectives: Collectives,
     /// The time since which the controller has been unreachable; `None` if it is reachable.
-    away: watch::Receiver<Option<Instant>>,
+    unreachable_since: watch::Receiver<Option<Instant>>,
 }
 
 /// The phase of a membership.
@@ -72,7 +72,7 @@ impl Member {
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (phases, phase) = watch::channel(Phase::Waiting);
         let (leave, leaving) = mpsc::unbounded_channel();
-        let (speaker, away) = (membership.speaker(), membership.away());
+        let (speaker, unreachable_since) = (membership.speaker(), membership.unreachable_since());
         let name = membership.job().to_owned();
         let job = name.clone();
         let work = async move {
@@ -90,7 +90,10 @@ impl Member {
         };
         let (in_use, leaving) = (AtomicBool::new(false), AtomicBool::new(false));
         let collectives = Collectives::default();
-        (Self { job: name, token, phase, leave, in_use, leaving, speaker, collectives, away }, work)
+        (
+            Self { job: name, token, phase, leave, in_use, leaving, speaker, collectives, unreachable_since },
+            work,
+        )
     }
 
     /// Returns a receiver of the present phase and of the following phases.
@@ -125,7 +128,7 @@ impl Member {
 
     /// Returns the time for which the controller has been unreachable; `None` if it is reachable.
     pub(crate) fn unreachable_for(&self) -> Option<Duration> {
-        self.away.borrow().map(|since| since.elapsed())
+        self.unreachable_since.borrow().map(|since| since.elapsed())
     }
 
     /// Adds the controller's information about the other members to an error of an all-reduce. If the

@@ -42,7 +42,7 @@ use tributary_transport::Remote;
 use tributary_wire::Rank;
 
 use crate::AgentStats;
-use crate::attend::{AttendConfig, Attendance, Duties, Progress};
+use crate::controller_session::{ControllerSession, ControllerSessionConfig, Duties, Progress};
 use crate::part::{OpenPort, Servers};
 use crate::worker::WorkerAgent;
 use abandoned::Cleaner;
@@ -172,9 +172,9 @@ impl RunningAgent {
     }
 
     /// Starts this host's session with the controller. Must be called in a tokio runtime.
-    pub fn attend(&self, config: AttendConfig) -> Attendance {
+    pub fn open_session(&self, config: ControllerSessionConfig) -> ControllerSession {
         let duties = AgentDuties { jobs: Arc::downgrade(&self.jobs), servers: self.servers.clone() };
-        Attendance::start(config, Arc::new(duties))
+        ControllerSession::start(config, Arc::new(duties))
     }
 
     /// Waits until the socket fails, so that the agent cannot serve processes any more. Returns the

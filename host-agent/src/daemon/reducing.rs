@@ -198,9 +198,10 @@ fn element_type(number: i32) -> Result<ElementType, Status> {
     }
 }
 
-/// Converts an error to a status of the API. `away` is the time for which the controller has been
-/// unreachable; `None` if it is reachable.
-pub(super) fn agent_status(error: &AgentError, away: Option<Duration>) -> Status {
+/// Converts an error to a status of the API.
+///
+/// `unreachable` is the time for which the controller has been unreachable; `None` if it is reachable.
+pub(super) fn agent_status(error: &AgentError, unreachable: Option<Duration>) -> Status {
     let message = error.to_string();
     match error {
         AgentError::Collective(_) | AgentError::Disputed { .. } | AgentError::NotCompared { .. } => {
@@ -208,8 +209,8 @@ pub(super) fn agent_status(error: &AgentError, away: Option<Duration>) -> Status
         }
         AgentError::Refused(StartError::NoMemory { .. }) => Status::resource_exhausted(message),
         AgentError::Refused(_) => Status::invalid_argument(message),
-        AgentError::Deadline { .. } => Status::deadline_exceeded(match away {
-            Some(time) => format!("{message}; the controller has been away for {time:.1?}"),
+        AgentError::Deadline { .. } => Status::deadline_exceeded(match unreachable {
+            Some(time) => format!("{message}; the controller has been unreachable for {time:.1?}"),
             None => message,
         }),
         AgentError::Ended { .. } | AgentError::Regroup { .. } | AgentError::Detached(_) => {

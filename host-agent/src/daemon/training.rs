@@ -310,7 +310,7 @@ fn status(error: &ClientError) -> Status {
         | ClientError::Length { .. }
         | ClientError::Parts(_) => Code::InvalidArgument,
         ClientError::Encode(_) => Code::FailedPrecondition,
-        ClientError::NoTrust(_) | ClientError::Away { .. } => Code::Unavailable,
+        ClientError::NoTrust(_) | ClientError::Unreachable { .. } => Code::Unavailable,
         ClientError::Refused { status, .. } => status.code(),
         ClientError::Step { .. } | ClientError::Decode { .. } | ClientError::Stopped => Code::Internal,
     };

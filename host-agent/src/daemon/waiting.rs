@@ -66,7 +66,7 @@ pub(super) async fn pass_on(
 /// Returns the controller's reasons for the wait, or a text that the controller is unreachable.
 async fn reasons(member: &Member) -> String {
     if let Some(time) = member.unreachable_for() {
-        return format!("; the controller has been away for {time:.1?}");
+        return format!("; the controller has been unreachable for {time:.1?}");
     }
     let Some(job) = member.speaker.job().await else { return String::new() };
     let mut reasons = String::new();

@@ -79,7 +79,7 @@ pub struct Membership {
     events: mpsc::Receiver<Result<JobEvent, JoinError>>,
     held: Arc<AtomicU32>,
     leaves: Arc<AtomicBool>,
-    away: watch::Receiver<Option<Instant>>,
+    unreachable_since: watch::Receiver<Option<Instant>>,
     work: AbortHandle,
 }
 
@@ -96,9 +96,9 @@ impl Membership {
             EventStream::new(client.clone(), member.clone(), Arc::clone(&held), Arc::clone(&leaves));
         stream.join().await.map_err(JoinError::refused("let this host join"))?;
         let (sender, events) = mpsc::channel(EVENTS);
-        let (tell_away, away) = watch::channel(None);
-        let work = tokio::spawn(stream.forward(sender, tell_away)).abort_handle();
-        Ok(Self { speaker: Speaker::new(client, member), events, held, leaves, away, work })
+        let (unreachable, unreachable_since) = watch::channel(None);
+        let work = tokio::spawn(stream.forward(sender, unreachable)).abort_handle();
+        Ok(Self { speaker: Speaker::new(client, member), events, held, leaves, unreachable_since, work })
     }
 
     /// Returns the job's name.
@@ -125,8 +125,8 @@ impl Membership {
 
     /// Returns a receiver of the time since which the controller has been unreachable; `None` while it is
     /// reachable.
-    pub fn away(&self) -> watch::Receiver<Option<Instant>> {
-        self.away.clone()
+    pub fn unreachable_since(&self) -> watch::Receiver<Option<Instant>> {
+        self.unreachable_since.clone()
     }
 
     /// Returns a speaker, which sends reports and answers while another task waits for events.

@@ -48,8 +48,8 @@ impl EventStream {
     }
 
     /// Forwards events until the last event, until the receiver is dropped, or until the host has left.
-    /// `away` holds the time since which the controller has not answered; `None` if it answers.
-    pub(super) async fn forward(mut self, events: Events, away: watch::Sender<Option<Instant>>) {
+    /// `unreachable` holds the time since which the controller has not answered; `None` if it answers.
+    pub(super) async fn forward(mut self, events: Events, unreachable: watch::Sender<Option<Instant>>) {
         loop {
             match self.next().await {
                 Ok(event) => {
@@ -60,14 +60,14 @@ impl EventStream {
                 }
                 Err(_) if self.leaves.load(Ordering::Acquire) => return,
                 Err(status) => {
-                    away.send_replace(Some(Instant::now()));
+                    unreachable.send_replace(Some(Instant::now()));
                     if let Err(refused) = self.join_again(&status).await {
                         let refused = JoinError::refused("let this host join again")(refused);
                         // The receiver may already be dropped.
                         let _ = events.send(Err(refused)).await;
                         return;
                     }
-                    away.send_replace(None);
+                    unreachable.send_replace(None);
                 }
             }
         }
@@ -112,7 +112,7 @@ impl EventStream {
                     let reason = words(&status);
                     // A reason is logged once and not at every attempt.
                     if reason != said {
-                        tracing::info!(job, reason, "the controller is still away");
+                        tracing::info!(job, reason, "the controller is still unreachable");
                         said = reason;
                     }
                 }

@@ -42,8 +42,8 @@ pub(super) async fn changed(speaker: Speaker, generation: u32) {
 
 async fn find_out(worker: &WorkerAgent, question: Question) -> Result<Answer, AgentError> {
     Ok(match question {
-        Question::Prepare => Answer::Standing(standing(worker.freeze().await?)),
-        Question::Proceed { until } => Answer::Standing(standing(worker.proceed(until).await?)),
+        Question::Prepare => Answer::Progress(progress(worker.freeze().await?)),
+        Question::Proceed { until } => Answer::Progress(progress(worker.proceed(until).await?)),
         Question::Provide { seqs } => {
             let slices = worker.finished(seqs).await?.into_iter().map(finished).collect();
             Answer::Provided(v1::Provided { slices })
@@ -51,8 +51,8 @@ async fn find_out(worker: &WorkerAgent, question: Question) -> Result<Answer, Ag
     })
 }
 
-fn standing(WorkerProgress { begun, next, idle, dues }: WorkerProgress) -> v1::Standing {
-    v1::Standing { begun, next_seq: next.0, idle, dues: dues.into_iter().map(|due| due.0).collect() }
+fn progress(WorkerProgress { begun, next, idle, dues }: WorkerProgress) -> v1::WorkerProgress {
+    v1::WorkerProgress { begun, next_seq: next.0, idle, dues: dues.into_iter().map(|due| due.0).collect() }
 }
 
 fn finished(FinishedSlice { seq, job, operator, totals, values }: FinishedSlice) -> v1::FinishedSlice {

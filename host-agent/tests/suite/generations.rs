@@ -111,8 +111,8 @@ async fn nobody_moves_between_prepare_and_the_change() {
     let [mut first, mut second] = fabric.join_all(JoinOptions::default()).await;
     let (a, b) = tokio::join!(sum(&mut first, 1.0), sum(&mut second, 1.0));
     a.and(b).unwrap();
-    let standings = fabric.prepare().await;
-    let (one, other) = (&standings["w0"], &standings["w1"]);
+    let progress = fabric.prepare().await;
+    let (one, other) = (&progress["w0"], &progress["w1"]);
     assert_eq!((one, one.begun, one.idle), (other, 1, true));
     // The operation has one MAX slice and four SUM slices.
     assert_eq!((one.next_seq, one.dues.len()), (6, usize::try_from(job::WINDOW).unwrap()));
@@ -121,7 +121,7 @@ async fn nobody_moves_between_prepare_and_the_change() {
     // The second request arrives after the all-reduces, which the frozen workers do not begin.
     tokio::select! {
         _ = &mut frozen => panic!("a frozen worker has reduced"),
-        standings = fabric.prepare() => assert!(standings.values().all(|standing| standing.begun == 1)),
+        progress = fabric.prepare() => assert!(progress.values().all(|member| member.begun == 1)),
     }
     fabric.structure = fabric.structure.next();
     let ((a, b), ()) = tokio::join!(frozen, fabric.change());
@@ -145,15 +145,15 @@ async fn members_proceed_to_where_the_furthest_one_is() {
     let mut fabric = Fabric::start(2, honest()).await;
     let [mut first, mut second] = fabric.join_all(JoinOptions::default()).await;
     let mut ahead = Box::pin(sum(&mut first, 1.0));
-    let standings = loop {
+    let progress = loop {
         tokio::select! {
             _ = &mut ahead => panic!("it has reduced alone"),
-            standings = fabric.prepare() => if standings["w0"].begun == 1 { break standings },
+            progress = fabric.prepare() => if progress["w0"].begun == 1 { break progress },
         }
         // The first worker had not begun at the time of the request.
         fabric.change().await;
     };
-    assert_eq!((standings["w0"].idle, standings["w1"].idle, standings["w1"].begun), (false, true, 0));
+    assert_eq!((progress["w0"].idle, progress["w1"].idle, progress["w1"].begun), (false, true, 0));
 
     fabric.tell_workers(Event::Proceed(v1::Proceed { generation: 2, until: 1 })).await;
     let two_of_them = async {
@@ -161,11 +161,11 @@ async fn members_proceed_to_where_the_furthest_one_is() {
         (first, sum(&mut second, 3.0).await)
     };
     let mut behind = std::pin::pin!(two_of_them);
-    let standings = tokio::select! {
+    let progress = tokio::select! {
         _ = &mut behind => panic!("it has gone further than it may"),
-        standings = fabric.directory.standings(2) => standings,
+        progress = fabric.directory.progress(2) => progress,
     };
-    assert!(standings.values().all(|standing| standing.begun == 1 && standing.idle), "{standings:?}");
+    assert!(progress.values().all(|member| member.begun == 1 && member.idle), "{progress:?}");
     assert_eq!(ahead.await.unwrap(), (3.0, 2));
 
     fabric.structure = fabric.structure.next();
@@ -214,8 +214,8 @@ async fn another_server_goes_on_where_one_was_lost() {
         // Slice 9 is the last slice that both workers have; the first worker has at least 16 further results.
         fabric.wait_until(|results| results[0] >= 9 + 16 && results[1] == 9).await;
         fabric.relieve().await;
-        let standings = fabric.prepare().await;
-        let dues = |host: &str| standings[host].dues.iter().copied().map(Seq).collect::<Vec<_>>();
+        let progress = fabric.prepare().await;
+        let dues = |host: &str| progress[host].dues.iter().copied().map(Seq).collect::<Vec<_>>();
         let (one, other) = (dues("w0"), dues("w1"));
         let over = merge(job::WINDOW, &[(Rank::new(0), &one), (Rank::new(1), &other)]).unwrap();
         let mut seqs: Vec<_> = over.wanted.iter().map(|(seq, _)| seq.0).collect();

@@ -114,14 +114,14 @@ async fn a_connection_that_breaks_is_made_again_with_what_the_member_holds() {
     assert!(matches!(membership.next_event().await.unwrap(), JobEvent::Start(_)));
     assert_eq!(membership.next_event().await.unwrap(), JobEvent::Prepare { generation: 9 });
     membership.holds(3);
-    let mut away = membership.away();
-    assert!(away.borrow_and_update().is_none());
+    let mut unreachable_since = membership.unreachable_since();
+    assert!(unreachable_since.borrow_and_update().is_none());
 
     line.set(Condition::Cut);
-    away.wait_for(Option::is_some).await.unwrap();
+    unreachable_since.wait_for(Option::is_some).await.unwrap();
     line.set(Condition::Whole);
     directory.wait_for("w0 comes back in generation 3").await;
-    away.wait_for(Option::is_none).await.unwrap();
+    unreachable_since.wait_for(Option::is_none).await.unwrap();
     directory.tell("w0", Event::Prepare(v1::Prepare { generation: 4 })).await;
     assert_eq!(membership.next_event().await.unwrap(), JobEvent::Prepare { generation: 4 });
 

@@ -353,8 +353,12 @@ async fn names_and_lists_have_a_length() {
         patience_milliseconds: u64::MAX,
         ..v1::OpenTrainingRequest::default()
     };
-    let away = || vec!["127.0.0.1:1".to_owned()];
-    refused(Process::train_as(&socket, train(&long, away())).await, Code::InvalidArgument, "300 bytes");
+    let unreachable = || vec!["127.0.0.1:1".to_owned()];
+    refused(
+        Process::train_as(&socket, train(&long, unreachable())).await,
+        Code::InvalidArgument,
+        "300 bytes",
+    );
     let many = vec!["127.0.0.1:1".to_owned(); 65];
     refused(Process::train_as(&socket, train("job", many)).await, Code::InvalidArgument, "65 servers");
     let names = vec![long.clone()];

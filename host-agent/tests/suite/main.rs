@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod agents;
-mod attend;
 mod collective;
+mod controller_session;
 mod daemon;
 mod directory;
 mod fabric;

@@ -146,7 +146,7 @@ async fn a_deadline_that_passes_during_a_change_says_so_and_that_the_controller_
     }
     fabric.line.set(Condition::Cut);
     // The agent notices the cut after some time.
-    while !give_up(&mut second).await.contains("the controller has been away for") {}
+    while !give_up(&mut second).await.contains("the controller has been unreachable for") {}
 
     fabric.line.set(Condition::Whole);
     fabric.directory.wait_for("w0 comes back in generation 1").await;

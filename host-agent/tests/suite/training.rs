@@ -151,11 +151,11 @@ async fn what_cannot_be_is_refused_with_the_reason() {
     assert!(code == Code::InvalidArgument && message.contains("0 servers"), "{message}");
     let (code, message) = refusal(open(&|options| options.token = b"wrong".to_vec()).await);
     assert!(code == Code::PermissionDenied && message.contains("token"), "{message}");
-    let away = |options: &mut TrainingOptions| {
+    let unreachable = |options: &mut TrainingOptions| {
         options.servers = vec!["127.0.0.1:1".into()];
         options.patience = Some(Duration::from_millis(1));
     };
-    let (code, message) = refusal(open(&away).await);
+    let (code, message) = refusal(open(&unreachable).await);
     assert!(code == Code::Unavailable && message.contains("127.0.0.1:1"), "{message}");
 }
 

@@ -82,7 +82,7 @@ fn a_worker_that_a_job_has_gone_on_without_is_told_of_as_one_that_is_not_there()
 }
 
 /// Connects a daemon that could serve.
-fn attend(state: &mut ControllerState, host: &str, now: Instant) {
+fn connect(state: &mut ControllerState, host: &str, now: Instant) {
     let hello = v1::Hello { host: host.into(), serves: true, ..v1::Hello::default() };
     // No task reads this daemon's orders.
     drop(state.hosts.enter(&hello, now));
@@ -510,7 +510,7 @@ fn one_who_is_away_is_given_up_in_time_though_something_better_is_to_come_later(
     let now = Instant::now();
     let job = state.jobs.get_mut(key).unwrap();
     job.lose(&server.participant, server.session, now);
-    attend(&mut state, "ps", now);
+    connect(&mut state, "ps", now);
     state.health.touch(now);
     let Step::Rest(Some(better)) = state.next_step(key, now) else {
         panic!("{:?}", state.next_step(key, now))
@@ -531,7 +531,7 @@ fn a_server_that_is_started_again_before_its_job_starts_is_asked_again() {
     let key = state.create("job", &request(64, Aggregation::Tree), TERMS).unwrap();
     let now = Instant::now();
     let at = |seconds| now + Duration::from_secs(seconds);
-    attend(&mut state, "ps", now);
+    connect(&mut state, "ps", now);
     assert_eq!(state.next_step(key, now), Step::Invite("ps".into()));
     let job = state.jobs.get_mut(key).unwrap();
     job.invitations.ask("ps", now);
@@ -545,7 +545,7 @@ fn a_server_that_is_started_again_before_its_job_starts_is_asked_again() {
         panic!("{:?}", state.next_step(key, at(1)))
     };
     assert!(later < at(10), "{:?}", later - now);
-    attend(&mut state, "ps", at(2));
+    connect(&mut state, "ps", at(2));
     assert_eq!(state.next_step(key, at(2)), Step::Invite("ps".into()));
 }
 
@@ -555,7 +555,7 @@ fn a_server_that_cannot_serve_is_left_alone_and_another_one_serves() {
     let (key, members) = running(&mut state);
     let now = Instant::now();
     let later = now + Duration::from_secs(1);
-    attend(&mut state, "ps", now);
+    connect(&mut state, "ps", now);
     state.jobs.get_mut(key).unwrap().leave(&members[4].participant, "it has no thread", later);
     state.standstills.tick(later);
     // No other host could serve: the job does not invite ps until its pause ends.
@@ -564,7 +564,7 @@ fn a_server_that_cannot_serve_is_left_alone_and_another_one_serves() {
     };
     assert!(until > later + Duration::from_secs(1), "{:?}", until - later);
 
-    attend(&mut state, "w0", later);
+    connect(&mut state, "w0", later);
     let desired = due(&mut state, key, later);
     assert_eq!(
         (desired.server, &*desired.reason),
@@ -572,7 +572,7 @@ fn a_server_that_cannot_serve_is_left_alone_and_another_one_serves() {
     );
 
     // A restarted daemon may succeed, so the controller invites it at once.
-    attend(&mut state, "ps", until - Duration::from_secs(1));
+    connect(&mut state, "ps", until - Duration::from_secs(1));
     let desired = due(&mut state, key, until - Duration::from_secs(1));
     assert_eq!(desired.server, topology.find("ps").unwrap());
 }

@@ -117,8 +117,10 @@ impl Job {
         let (participant, events) = Participant::new(host, session, false);
         participant.dismiss(match id {
             ParticipantId::Worker(_) => {
-                let reason =
-                    format!("it was away for too long: the job went on ({})", self.record.last_change);
+                let reason = format!(
+                    "it was unreachable for too long: the job continued ({})",
+                    self.record.last_change
+                );
                 Event::Removed(v1::JobRemoved { reason })
             }
             ParticipantId::Server(_) => Event::Relieved(v1::JobRelieved {}),

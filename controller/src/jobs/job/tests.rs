@@ -175,10 +175,10 @@ fn only_elastic_processes_come_into_a_running_job_and_only_to_their_like() {
 #[test]
 fn a_job_that_is_over_has_nothing_in_its_way() {
     let (mut job, _members) = running();
-    assert!(job.note_setback("a switch is away".to_owned()));
-    assert!(!job.note_setback("a switch is away".to_owned()));
+    assert!(job.note_setback("a switch is unreachable".to_owned()));
+    assert!(!job.note_setback("a switch is unreachable".to_owned()));
     job.end();
-    assert!(!job.note_setback("a switch is away".to_owned()));
+    assert!(!job.note_setback("a switch is unreachable".to_owned()));
     assert_eq!(job.setback, "");
 }
 

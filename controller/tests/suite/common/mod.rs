@@ -166,12 +166,12 @@ pub async fn list(client: &mut Client) -> Vec<v1::Job> {
 
 /// Waits until the controller reports the switch as unreachable.
 pub async fn is_away(client: &Client, switch: &str) {
-    let away = async || {
+    let unreachable = async || {
         let listed = client.clone().list_switches(v1::ListSwitchesRequest {}).await.unwrap().into_inner();
-        let is_it = |one: &v1::Switch| one.name == switch && one.state() == v1::SwitchState::Away;
+        let is_it = |one: &v1::Switch| one.name == switch && one.state() == v1::SwitchState::Unreachable;
         listed.switches.iter().any(is_it)
     };
-    eventually(away).await;
+    eventually(unreachable).await;
 }
 
 /// Returns the code and the message of a refused call.

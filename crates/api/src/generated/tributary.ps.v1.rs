@@ -49,176 +49,201 @@ pub mod server_message {
         Waiting(super::Waiting),
     }
 }
-/// Who a worker is. A session of the same worker that is still open ends; with TLS only if it was opened with the same
-/// certificate.
+/// Introduces a worker. The server then ends an earlier session of the same worker. With TLS, the
+/// server refuses the new session while a session with another certificate is open.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Hello {
-    /// Below the job's number of workers.
+    /// The worker's rank. It must be less than the job's number of workers.
     #[prost(uint32, tag = "1")]
     pub worker: u32,
-    /// The range of the parameters that this server should hold.
+    /// The start of the range of parameters that this server should hold.
     #[prost(uint64, tag = "2")]
     pub first: u64,
+    /// The number of parameters in the range.
     #[prost(uint64, tag = "3")]
     pub length: u64,
-    /// The range's initial values as little-endian f32. The first worker's count, where the server has none;
-    /// every worker sends what it would start from, so that it does not matter who that is.
+    /// The range's initial values as little-endian f32. A server without parameters uses the values of the
+    /// first worker that connects. Every worker sends its values, so that any worker can be the first.
     #[prost(bytes = "vec", tag = "4")]
     pub initial: ::prost::alloc::vec::Vec<u8>,
-    /// The worker's host, as the topology names it, if it may take part in reductions there; empty: it cannot.
+    /// The name of the worker's host in the topology. Empty if the host cannot take part in reductions.
     #[prost(string, tag = "5")]
     pub host: ::prost::alloc::string::String,
-    /// What the parameters of Steps are encoded with; empty: they are not.
+    /// The codec for the parameters in Steps. Empty: the server sends plain values.
     #[prost(string, tag = "6")]
     pub parameters_codec: ::prost::alloc::string::String,
-    /// How many workers the data is shared out among, as this one was told: the server refuses it where the job has another
-    /// number. 0: it does not say.
+    /// The number of workers that share the data, as configured at this worker. The server refuses the
+    /// worker if the job has another number. 0: no check.
     #[prost(uint32, tag = "7")]
     pub workers: u32,
-    /// What all workers have to have in common besides, in the worker's words ("seed 1"): the server refuses a worker that
-    /// says something else than those that are there. Empty: it does not say. Up to 255 bytes.
+    /// Settings that all workers must have in common, as text such as "seed 1". The server refuses a worker
+    /// whose text differs from the text of the connected workers. Empty: no check. Up to 255 bytes.
     #[prost(string, tag = "8")]
     pub settings: ::prost::alloc::string::String,
 }
-/// A gradient. Always possible, whatever the Step or a Ready said. Pushing the same iteration again, after a session has ended, does not apply it twice.
+/// Sends a whole gradient. The worker may push at any time, even if a Step named a group or the worker
+/// has sent Ready. If a session ends and the worker pushes the same iteration in the next session, the
+/// server applies it only once.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Push {
-    /// That of the last Step.
+    /// The iteration of the last Step.
     #[prost(uint64, tag = "1")]
     pub iteration: u64,
-    /// `updates` of the last Step: what the gradient was computed from.
+    /// The value of `updates` in the last Step: the version of the parameters from which the worker
+    /// computed the gradient.
     #[prost(uint64, tag = "2")]
     pub updates: u64,
-    /// The range's gradient, as a codec made it.
+    /// The encoded gradient of the range.
     #[prost(bytes = "vec", tag = "3")]
     pub code: ::prost::alloc::vec::Vec<u8>,
 }
-/// A part of the gradient that comes next, as soon as the worker has it: the rest may not be computed yet. Parts come in
-/// any order, do not overlap, and change nothing before EndParts. A session that ends before takes them with it.
+/// Sends a part of the next gradient before the worker has computed the rest. Parts may arrive in any
+/// order and must not overlap. The server applies no part before EndParts. If the session ends earlier,
+/// the server drops the parts.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PushPart {
-    /// Where in the range the part begins.
+    /// The position of the part's first value in the range.
     #[prost(uint64, tag = "1")]
     pub first: u64,
-    /// How many values it has: one at least.
+    /// The number of values in the part; at least 1.
     #[prost(uint64, tag = "2")]
     pub length: u64,
-    /// These values, as a codec made them.
+    /// The encoded values.
     #[prost(bytes = "vec", tag = "3")]
     pub code: ::prost::alloc::vec::Vec<u8>,
 }
-/// The parts since the last gradient make up the next one, without a gap: as if it had been pushed in one piece.
+/// Ends a gradient that the worker sent in parts. The parts since the last gradient must cover the
+/// range without gaps. The server then handles them like one Push.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EndParts {
-    /// As in Push.
+    /// The iteration of the last Step.
     #[prost(uint64, tag = "1")]
     pub iteration: u64,
+    /// The value of `updates` in the last Step.
     #[prost(uint64, tag = "2")]
     pub updates: u64,
 }
-/// The parts since the last gradient are of one that does not come.
+/// Drops the parts since the last gradient: the worker will not complete that gradient.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct DropParts {}
-/// Another server of the job has released this worker: do not hold it for the sake of order.
+/// Reports that another server of the job has released this worker. If the policy's releases depend on
+/// the order of the gradients, the server must release the worker now, because two servers could
+/// otherwise wait for each other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Urge {}
-/// A gradient is there, and the worker keeps it until the Step that answers it: to contribute it to a round of
-/// its group's reduction, or to push it, as the server asks. Instead of a Push, where the Step named a group.
+/// Announces a gradient instead of pushing it, if the Step named a group. The worker keeps the gradient
+/// until the next Step. Meanwhile it contributes the gradient to a round of the group's reduction, or
+/// pushes it, as the server orders.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Ready {
-    /// As in Push.
+    /// The iteration of the last Step.
     #[prost(uint64, tag = "1")]
     pub iteration: u64,
+    /// The value of `updates` in the last Step.
     #[prost(uint64, tag = "2")]
     pub updates: u64,
 }
-/// This worker's host cannot take part in a group's reduction (any more).
+/// Reports that this worker's host cannot take part in a group's reduction, or can no longer take part
+/// in it.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FabricFailed {
+    /// The group's number in JoinGroup.
     #[prost(uint64, tag = "1")]
     pub group: u64,
+    /// The reason, as text for a user.
     #[prost(string, tag = "2")]
     pub reason: ::prost::alloc::string::String,
 }
-/// Parameters to compute the next gradient from.
+/// Releases a worker: gives it the parameters from which it computes the next gradient.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Step {
-    /// What the next gradient has to be pushed as: the number of this worker's gradients that the parameters
-    /// contain. Lower than expected after the server has gone back to its checkpoint: the iterations since then
-    /// have to be done again.
+    /// The iteration of the worker's next gradient: the number of this worker's gradients that the
+    /// parameters contain. It is lower than expected after the server has restarted from its checkpoint.
+    /// The worker then repeats the lost iterations.
     #[prost(uint64, tag = "1")]
     pub iteration: u64,
-    /// Updates that have been made to the parameters.
+    /// The number of updates that the server has applied to the parameters.
     #[prost(uint64, tag = "2")]
     pub updates: u64,
-    /// Little-endian f32.
+    /// The parameters as little-endian f32. Empty if `change` is present.
     #[prost(bytes = "vec", tag = "3")]
     pub parameters: ::prost::alloc::vec::Vec<u8>,
-    /// In place of the parameters: what has changed since the session's last Step, as the codec of Hello made it. Both ends
-    /// add it, decoded, to what the worker knows.
+    /// The change of the parameters since the session's last Step, encoded with the codec that Hello named.
+    /// Server and worker both add the decoded change to the worker's last parameters.
     #[prost(bytes = "vec", tag = "7")]
     pub change: ::prost::alloc::vec::Vec<u8>,
-    /// The worker whose gradient, or leaving, made the policy let this one go on.
+    /// The worker whose gradient or departure caused the policy to release this worker.
     #[prost(uint32, tag = "4")]
     pub released_by: u32,
-    /// Whether this worker belongs to the synchronous group now.
+    /// True if this worker belongs to the synchronous group now.
     #[prost(bool, tag = "5")]
     pub in_group: bool,
-    /// The group whose live reduction the next gradient may go to: announce it with Ready. 0: push it.
+    /// The group whose live reduction may take the next gradient: the worker announces the gradient with
+    /// Ready. 0: the worker pushes the gradient.
     #[prost(uint64, tag = "6")]
     pub group: u64,
-    /// A checksum of what determines the training in the server's job file: a worker compares those of its servers. 0: the server
-    /// does not say.
+    /// A checksum of the settings in the server's job file that determine the training. A worker compares
+    /// the checksums of its servers. 0: the server sends no checksum.
     #[prost(fixed32, tag = "8")]
     pub job_settings: u32,
 }
-/// Take part in a fabric job from now on. Training goes on meanwhile.
+/// Orders a worker's host to join a fabric job. The training continues meanwhile.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JoinGroup {
-    /// Which reduction this is; from 1, each has its own number in a session.
+    /// The number of the reduction. Each reduction of a session has its own number, from 1.
     #[prost(uint64, tag = "1")]
     pub group: u64,
-    /// The fabric job's name and token.
+    /// The fabric job's name.
     #[prost(string, tag = "2")]
     pub job: ::prost::alloc::string::String,
+    /// The fabric job's token.
     #[prost(bytes = "vec", tag = "3")]
     pub token: ::prost::alloc::vec::Vec<u8>,
 }
-/// Contribute to a round, which is one all-reduce operation of the group's fabric job. Every worker of the group
-/// gets one of these for each round, in the rounds' order.
+/// Orders a worker to contribute to a round. A round is one all-reduce operation of the group's fabric
+/// job. The server sends this message to every worker of the group for each round, in the order of the
+/// rounds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Contribute {
+    /// The group's number in JoinGroup.
     #[prost(uint64, tag = "1")]
     pub group: u64,
-    /// From 0 in each group.
+    /// The number of the round in its group, from 0.
     #[prost(uint64, tag = "2")]
     pub round: u64,
-    /// With this weight, the gradient that was announced. 0: zeros, whatever the worker is doing.
+    /// The weight of the announced gradient. 0: the worker contributes zeros, even while it computes a
+    /// gradient.
     #[prost(uint32, tag = "3")]
     pub weight: u32,
 }
-/// Push the gradient that was announced: no sum will contain it.
+/// Orders a worker to push the gradient that it announced with Ready, because no round will contain it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PushPlain {
+    /// The iteration of the announced gradient.
     #[prost(uint64, tag = "1")]
     pub iteration: u64,
 }
-/// What a worker waits for that has waited for a while. It is told again while it waits.
+/// Reports the reason of a wait. The server sends it to a worker that has waited for 2 s, and again
+/// every 5 s.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Waiting {
-    /// Workers that have not joined, if training has not started; otherwise those whose gradients have not come.
+    /// Before the training has started: the workers that have not joined. Afterwards: the workers whose
+    /// gradients are missing.
     #[prost(uint32, repeated, tag = "1")]
     pub workers: ::prost::alloc::vec::Vec<u32>,
-    /// Set if training has not started: when it starts without the missing ones.
+    /// The time until the training starts without the missing workers. Set only before the training has
+    /// started.
     #[prost(uint64, optional, tag = "2")]
     pub starts_in_milliseconds: ::core::option::Option<u64>,
-    /// How long the worker has waited.
+    /// The time for which the worker has waited.
     #[prost(uint64, tag = "3")]
     pub waited_milliseconds: u64,
 }
-/// The group's reduction is over: nothing more has to be contributed, nor need what is under way come to an end.
+/// Reports that a group's reduction is over. The worker contributes nothing more, and operations that
+/// are under way need not complete.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LeaveGroup {
+    /// The group's number in JoinGroup.
     #[prost(uint64, tag = "1")]
     pub group: u64,
 }
@@ -313,15 +338,26 @@ pub mod parameter_server_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// One worker's session with one job, whose name and token are in the call's metadata ("tributary-job-bin",
-        /// "tributary-token-bin"): without them nothing is read. The first message says who the worker is. The server answers with a Step when
-        /// the worker may start, and with one for every gradient, when the policy lets it go on. The session's end is
-        /// the worker's leaving; errors end it with a status and change nothing for the other workers.
+        /// Runs one worker's session in one job. The call's metadata contains the job's name
+        /// ("tributary-job-bin") and its token ("tributary-token-bin"). The server reads no message of a call
+        /// without them.
         ///
-        /// Where the workers' hosts and the server have a fabric in common, the gradients that the policy aggregates
-        /// may be aggregated on their way: the server then makes a reduction for the group of workers, asks them to
-        /// take part in it (JoinGroup) and, once it is live, says so in their Steps. What is aggregated when is decided
-        /// by the server alone: a worker announces a gradient (Ready) and waits.
+        /// The worker's first message is Hello. The server sends the first Step when the worker may start. For
+        /// each gradient the server sends a Step when the policy releases the worker. A worker that ends its
+        /// session leaves the job. An error ends the session with a status, and does not change anything for
+        /// the other workers.
+        ///
+        /// If a fabric connects the workers' hosts and the server, the fabric can aggregate the gradients on
+        /// their way. The server then creates a reduction for a group of workers and sends them JoinGroup. When
+        /// the reduction is live, the server sets Step.group. The server alone decides which gradients the
+        /// fabric aggregates: a worker announces a gradient with Ready and waits for the answer.
+        ///
+        /// Errors:
+        /// PERMISSION_DENIED: no such job, a wrong token, or a certificate for another host. INVALID_ARGUMENT:
+        /// an invalid message, or another number of workers than the job has. FAILED_PRECONDITION: another
+        /// range or other settings than those of the job. ABORTED: the same worker has opened another session.
+        /// DEADLINE_EXCEEDED: the worker did not send a message in time. UNAVAILABLE: the server is stopping,
+        /// or it stood still and gathers its workers again.
         pub async fn train(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::WorkerMessage>,
@@ -367,15 +403,26 @@ pub mod parameter_server_server {
             >
             + std::marker::Send
             + 'static;
-        /// One worker's session with one job, whose name and token are in the call's metadata ("tributary-job-bin",
-        /// "tributary-token-bin"): without them nothing is read. The first message says who the worker is. The server answers with a Step when
-        /// the worker may start, and with one for every gradient, when the policy lets it go on. The session's end is
-        /// the worker's leaving; errors end it with a status and change nothing for the other workers.
+        /// Runs one worker's session in one job. The call's metadata contains the job's name
+        /// ("tributary-job-bin") and its token ("tributary-token-bin"). The server reads no message of a call
+        /// without them.
         ///
-        /// Where the workers' hosts and the server have a fabric in common, the gradients that the policy aggregates
-        /// may be aggregated on their way: the server then makes a reduction for the group of workers, asks them to
-        /// take part in it (JoinGroup) and, once it is live, says so in their Steps. What is aggregated when is decided
-        /// by the server alone: a worker announces a gradient (Ready) and waits.
+        /// The worker's first message is Hello. The server sends the first Step when the worker may start. For
+        /// each gradient the server sends a Step when the policy releases the worker. A worker that ends its
+        /// session leaves the job. An error ends the session with a status, and does not change anything for
+        /// the other workers.
+        ///
+        /// If a fabric connects the workers' hosts and the server, the fabric can aggregate the gradients on
+        /// their way. The server then creates a reduction for a group of workers and sends them JoinGroup. When
+        /// the reduction is live, the server sets Step.group. The server alone decides which gradients the
+        /// fabric aggregates: a worker announces a gradient with Ready and waits for the answer.
+        ///
+        /// Errors:
+        /// PERMISSION_DENIED: no such job, a wrong token, or a certificate for another host. INVALID_ARGUMENT:
+        /// an invalid message, or another number of workers than the job has. FAILED_PRECONDITION: another
+        /// range or other settings than those of the job. ABORTED: the same worker has opened another session.
+        /// DEADLINE_EXCEEDED: the worker did not send a message in time. UNAVAILABLE: the server is stopping,
+        /// or it stood still and gathers its workers again.
         async fn train(
             &self,
             request: tonic::Request<tonic::Streaming<super::WorkerMessage>>,

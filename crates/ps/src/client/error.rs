@@ -62,8 +62,8 @@ pub enum ClientError {
         other: String,
     },
     /// A server was unreachable for longer than the worker's patience.
-    #[error("the parameter server {server} is not there for {patience:?}: {reason}. Is it running?")]
-    Away {
+    #[error("the parameter server {server} has been unreachable for {patience:?}: {reason}. Is it running?")]
+    Unreachable {
         /// The server's address.
         server: String,
         /// Time for which the worker waited for the server.

@@ -34,8 +34,8 @@ impl Waiting {
     }
 
     /// Describes the wait for an unreachable server.
-    pub(super) fn away(server: &str, reason: &str, time: Duration) -> Self {
-        Self { what: format!("the parameter server {server}, which is away: {reason}"), time }
+    pub(super) fn unreachable(server: &str, reason: &str, time: Duration) -> Self {
+        Self { what: format!("the parameter server {server}, which is unreachable: {reason}"), time }
     }
 }
 

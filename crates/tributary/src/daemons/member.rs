@@ -8,7 +8,7 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 use tributary_host_agent::{
-    AgentError, AttendConfig, Attendance, Cable, HostPort, OpenPort, forbid_other_senders,
+    AgentError, Cable, ControllerSession, ControllerSessionConfig, HostPort, OpenPort, forbid_other_senders,
 };
 use tributary_link::{EtherTypePort, FramePort};
 use tributary_transport::{ClientTls, Remote, ServerTls};
@@ -101,8 +101,8 @@ pub(crate) enum DaemonRole {
 
 impl Member {
     /// Returns the configuration of this host's session with the controller.
-    pub(crate) fn attends(&self, role: DaemonRole) -> AttendConfig {
-        AttendConfig {
+    pub(crate) fn session_config(&self, role: DaemonRole) -> ControllerSessionConfig {
+        ControllerSessionConfig {
             host: self.host.clone(),
             controller: self.controller.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -126,10 +126,10 @@ pub(crate) fn reload_certificates(controller: &Remote) {
 ///
 /// # Errors
 /// The controller refuses the host; the error contains its reason.
-pub(crate) async fn be_welcomed(attendance: &Attendance, stop: &mut Stop) -> Result<bool> {
+pub(crate) async fn be_welcomed(session: &ControllerSession, stop: &mut Stop) -> Result<bool> {
     loop {
         tokio::select! {
-            welcomed = attendance.welcomed() => return Ok(welcomed.map(|()| true)?),
+            welcomed = session.welcomed() => return Ok(welcomed.map(|()| true)?),
             () = stop.requested() => return Ok(false),
             () = sleep(EXTENSION / 3) => service::not_ready_yet("waiting for the controller", EXTENSION),
         }

@@ -48,7 +48,7 @@ pub(crate) async fn run(
     for (rank, worker) in record.workers.iter().enumerate() {
         let child = start(lab, record, &worker.host, command)?;
         groups.add(rank, &child);
-        running.spawn(attend((rank, worker.host.clone()), prefix, child));
+        running.spawn(supervise((rank, worker.host.clone()), prefix, child));
     }
     let mut failed = Vec::new();
     let mut stopped = false;
@@ -189,7 +189,7 @@ fn path_with_tributary() -> Result<OsString> {
 }
 
 /// Forwards the output of a worker's command until the command has ended.
-async fn attend(
+async fn supervise(
     (rank, host): (usize, String),
     prefix: Prefix,
     mut child: Child,

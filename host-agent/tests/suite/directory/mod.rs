@@ -171,13 +171,13 @@ impl Directory {
     }
 
     /// Waits for the progress of `members` members. Returns it by host.
-    pub(crate) async fn standings(&mut self, members: usize) -> BTreeMap<String, v1::Standing> {
-        let mut standings = BTreeMap::new();
-        while standings.len() < members {
-            let (host, _, Answer::Standing(standing)) = self.answer().await else { panic!("no standing") };
-            standings.insert(host, standing);
+    pub(crate) async fn progress(&mut self, members: usize) -> BTreeMap<String, v1::WorkerProgress> {
+        let mut all = BTreeMap::new();
+        while all.len() < members {
+            let (host, _, Answer::Progress(progress)) = self.answer().await else { panic!("no progress") };
+            all.insert(host, progress);
         }
-        standings
+        all
     }
 
     /// Returns the last heartbeat of a host's daemon.
@@ -252,12 +252,12 @@ fn member(host: &str, role: i32) -> String {
 impl Controller for Service {
     type JoinStream = ReceiverStream<Result<v1::JobEvent, Status>>;
 
-    type AttendStream = ReceiverStream<Result<v1::HostOrder, Status>>;
+    type OpenSessionStream = ReceiverStream<Result<v1::HostOrder, Status>>;
 
-    async fn attend(
+    async fn open_session(
         &self,
         request: Request<Streaming<v1::HostReport>>,
-    ) -> Result<Response<Self::AttendStream>, Status> {
+    ) -> Result<Response<Self::OpenSessionStream>, Status> {
         let mut reports = request.into_inner();
         let first = reports.message().await?.and_then(|report| report.report);
         let Some(Report::Hello(hello)) = first else { return Err(Status::invalid_argument("no Hello")) };
@@ -268,7 +268,9 @@ impl Controller for Service {
         let (orders, stream) = mpsc::channel(4);
         let order = {
             let mut state = self.state();
-            state.hear(format!("{host} attends: version {version}, {mac:?}, serves {serves}, works {works}"));
+            state.hear(format!(
+                "{host} connected: version {version}, {mac:?}, serves {serves}, works {works}"
+            ));
             state.hosts.insert(host.clone(), orders.clone());
             let welcome = v1::Welcome {
                 node: NODE,
@@ -286,7 +288,7 @@ impl Controller for Service {
             {
                 state.lock().unwrap().heartbeats.insert(host.clone(), heartbeat);
             }
-            state.lock().unwrap().hear(format!("{host} attends no more"));
+            state.lock().unwrap().hear(format!("{host} disconnected"));
         });
         Ok(Response::new(ReceiverStream::new(stream)))
     }

@@ -100,9 +100,9 @@ impl Fabric {
     }
 
     /// Freezes all workers, and returns their progress.
-    pub(crate) async fn prepare(&mut self) -> BTreeMap<String, v1::Standing> {
+    pub(crate) async fn prepare(&mut self) -> BTreeMap<String, v1::WorkerProgress> {
         self.tell_workers(Event::Prepare(v1::Prepare { generation: self.structure.generation + 1 })).await;
-        self.directory.standings(self.structure.ranks.len()).await
+        self.directory.progress(self.structure.ranks.len()).await
     }
 
     /// Changes all members to the present structure, first the server and then the workers.
@@ -137,14 +137,14 @@ impl Fabric {
     pub(crate) async fn let_join(&mut self, joined: &[u8]) {
         let all = std::mem::take(&mut self.structure.ranks);
         self.structure.ranks = all.iter().copied().filter(|rank| !joined.contains(rank)).collect();
-        let standings = self.prepare().await;
-        let standing = standings.values().next().unwrap();
-        assert!(standings.values().all(|other| other.idle && other == standing), "{standings:?}");
+        let progress = self.prepare().await;
+        let first = progress.values().next().unwrap();
+        assert!(progress.values().all(|other| other.idle && other == first), "{progress:?}");
         self.structure = Structure {
             ranks: all,
             joined: joined.to_vec(),
-            start_seq: Seq(standing.next_seq),
-            begun: standing.begun,
+            start_seq: Seq(first.next_seq),
+            begun: first.begun,
             ..self.structure.next()
         };
         let server = self.server();

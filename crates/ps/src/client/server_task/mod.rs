@@ -220,7 +220,7 @@ impl ServerTask {
             HandIn::Whole(gradient) => self.outgoing = Some(Outgoing::whole(self.iteration, gradient)),
             HandIn::Parts => self.outgoing.iter_mut().for_each(Outgoing::end),
         }
-        let (mut backoff, mut away) = (Backoff::new(), Instant::now());
+        let (mut backoff, mut unreachable_since) = (Backoff::new(), Instant::now());
         let (mut said, mut moments) = (String::new(), Moments::default());
         loop {
             let reason = match self.attempt(&mut released).await {
@@ -234,20 +234,25 @@ impl ServerTask {
             // The server counts as unreachable since the first error after a working session.
             let was_good = self.has_joined();
             if was_good {
-                away = Instant::now();
+                unreachable_since = Instant::now();
             }
             let patience = self.patience;
             self.hang_up();
-            if !was_good && away.elapsed() > patience {
-                return Err(ClientError::Away { server: self.server(), patience, reason });
+            if !was_good && unreachable_since.elapsed() > patience {
+                return Err(ClientError::Unreachable { server: self.server(), patience, reason });
             }
             // Each reason is logged once, not at each attempt.
             if reason != said {
-                tracing::warn!(server = self.server(), reason, ?patience, "a parameter server is away");
+                tracing::warn!(
+                    server = self.server(),
+                    reason,
+                    ?patience,
+                    "a parameter server is unreachable"
+                );
                 said = reason;
             }
-            if moments.is_one(away.elapsed()) {
-                self.tell(Waiting::away(&self.server(), &said, away.elapsed()));
+            if moments.is_one(unreachable_since.elapsed()) {
+                self.tell(Waiting::unreachable(&self.server(), &said, unreachable_since.elapsed()));
             }
             tokio::time::sleep(backoff.wait()).await;
         }

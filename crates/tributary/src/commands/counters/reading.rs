@@ -184,16 +184,19 @@ mod tests {
     fn stale(packets: u64, age: Duration) -> Reading {
         let mut reading = reading(packets);
         reading.switches[0].age = Some(age);
-        reading.switches[0].unreachable = Some("it is away".into());
+        reading.switches[0].unreachable = Some("no answer".into());
         reading
     }
 
     #[test]
     fn rates_over_an_absence_are_those_of_all_its_time() {
         let second = Duration::from_secs(1);
-        let away = |age| stale(100, second * age);
-        assert_eq!(away(9).rates_since(&away(8), second).switches[0].jobs["a"]["received"].packets, 0.0);
-        let back = reading(200).rates_since(&away(9), second);
+        let unreachable = |age| stale(100, second * age);
+        assert_eq!(
+            unreachable(9).rates_since(&unreachable(8), second).switches[0].jobs["a"]["received"].packets,
+            0.0
+        );
+        let back = reading(200).rates_since(&unreachable(9), second);
         assert_eq!(back.switches[0].jobs["a"]["received"].packets, 10.0);
     }
 
@@ -223,7 +226,7 @@ mod tests {
         assert!(json.get("per_second").is_none());
         assert_eq!(json["switches"][0]["unreachable"], Value::Null);
         let stale = stale(3, Duration::from_millis(2500)).json(None);
-        assert_eq!(stale["switches"][0]["unreachable"], "it is away");
+        assert_eq!(stale["switches"][0]["unreachable"], "no answer");
         assert_eq!(stale["switches"][0]["age_seconds"], 2.5);
         assert_eq!(reading(3).json(Some(&reading(3)))["per_second"][0]["name"], "leaf");
     }

@@ -56,8 +56,8 @@ fn remarks(reading: &Reading) -> Vec<String> {
             None => "its counters were never read".to_owned(),
         };
         let name = &switch.name;
-        let away = switches::remark(&switch.state);
-        Some(format!("{}; {age}", away.unwrap_or_else(|| format!("switch {name}: {unreachable}"))))
+        let remark = switches::remark(&switch.state);
+        Some(format!("{}; {age}", remark.unwrap_or_else(|| format!("switch {name}: {unreachable}"))))
     };
     reading.switches.iter().filter_map(remark).collect()
 }
@@ -214,9 +214,9 @@ mod tests {
             age_milliseconds: age,
             ..v1::SwitchCounters::default()
         };
-        let away = v1::Switch {
+        let unreachable = v1::Switch {
             name: "leaf0".into(),
-            state: v1::SwitchState::Away.into(),
+            state: v1::SwitchState::Unreachable.into(),
             state_milliseconds: 12_000,
             reason: "no answer".into(),
             ..v1::Switch::default()
@@ -225,7 +225,7 @@ mod tests {
             v1::Switch { name: "leaf1".into(), state: v1::SwitchState::Up.into(), ..v1::Switch::default() };
         let counters = [switch("leaf0", Some(14_200)), switch("leaf1", None)];
         assert_eq!(
-            text(&Reading::new(&counters, &[away, slow]), false),
+            text(&Reading::new(&counters, &[unreachable, slow]), false),
             "switch leaf0 has been unreachable for 12.0 s: no answer; its counters are 14.2 s old\n\
              switch leaf1: it has not answered within 0.8 s; its counters were never read"
         );

@@ -29,12 +29,16 @@ pub(super) enum Severity {
 }
 
 /// Kinds of findings.
+///
+/// Scripts read the names in the output, so a variant that is renamed here keeps its name there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Code {
-    ControllerAway,
+    #[serde(rename = "controller-away")]
+    ControllerUnreachable,
     JobsNotWritten,
-    SwitchAway,
+    #[serde(rename = "switch-away")]
+    SwitchUnreachable,
     SwitchForeign,
     SwitchRefuses,
     SwitchProgram,
@@ -43,7 +47,8 @@ pub(super) enum Code {
     CableDead,
     CableShortOfMtu,
     CableMiswired,
-    HostTurnedAway,
+    #[serde(rename = "host-turned-away")]
+    HostRefused,
     HostAbsent,
     HostDoubled,
     InterfaceDown,
@@ -63,9 +68,9 @@ impl Code {
     /// All codes, in the order of docs/doctor.md.
     #[cfg(test)]
     pub(super) const ALL: [Self; 25] = [
-        Self::ControllerAway,
+        Self::ControllerUnreachable,
         Self::JobsNotWritten,
-        Self::SwitchAway,
+        Self::SwitchUnreachable,
         Self::SwitchForeign,
         Self::SwitchRefuses,
         Self::SwitchProgram,
@@ -74,7 +79,7 @@ impl Code {
         Self::CableDead,
         Self::CableShortOfMtu,
         Self::CableMiswired,
-        Self::HostTurnedAway,
+        Self::HostRefused,
         Self::HostAbsent,
         Self::HostDoubled,
         Self::InterfaceDown,

@@ -55,7 +55,12 @@ mod tests {
 
     fn findings() -> Vec<Finding> {
         vec![
-            Finding::problem(Code::SwitchAway, "switch leaf", "has been unreachable for 9 s", "start it"),
+            Finding::problem(
+                Code::SwitchUnreachable,
+                "switch leaf",
+                "has been unreachable for 9 s",
+                "start it",
+            ),
             Finding::warning(Code::ClockDiffers, "host w0", "its clock is 9 s ahead", "use NTP"),
             Finding::warning(Code::ClockDiffers, "host w1", "its clock is 8 s ahead", "use NTP"),
         ]

@@ -61,14 +61,14 @@ pub(super) async fn watch(args: &DoctorArgs, remote: &Remote) -> Result<()> {
 /// Returns the known findings and one for the unreachable controller. Known findings stay until the
 /// controller answers again.
 fn unreachable_controller(known: &[Finding], remote: &Remote, error: &anyhow::Error) -> Vec<Finding> {
-    let away = Finding::problem(
-        Code::ControllerAway,
+    let unreachable = Finding::problem(
+        Code::ControllerUnreachable,
         format!("controller at {}", remote.address()),
         format!("{error:#}"),
         "start it (`systemctl start tributary-controller`), or correct --controller; jobs continue without it",
     );
-    let others = known.iter().filter(|finding| finding.code != Code::ControllerAway).cloned();
-    std::iter::once(away).chain(others).collect()
+    let others = known.iter().filter(|finding| finding.code != Code::ControllerUnreachable).cloned();
+    std::iter::once(unreachable).chain(others).collect()
 }
 
 fn news(before: &[Finding], now: &[Finding]) -> News {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn finding(place: &str, what: &str) -> Finding {
-        Finding::problem(Code::SwitchAway, place, what, "start it")
+        Finding::problem(Code::SwitchUnreachable, place, what, "start it")
     }
 
     #[test]
@@ -121,10 +121,10 @@ mod tests {
     fn while_the_controller_is_away_nothing_counts_as_repaired() {
         let remote = Remote::controller("127.0.0.1:1", None).unwrap();
         let known = [finding("leaf0", "for 1 s")];
-        let away = unreachable_controller(&known, &remote, &anyhow::anyhow!("nobody answers"));
-        assert_eq!(news(&known, &away).cleared, []);
-        assert_eq!(news(&known, &away).new[0].code, Code::ControllerAway);
-        let again = unreachable_controller(&away, &remote, &anyhow::anyhow!("nobody answers"));
+        let unreachable = unreachable_controller(&known, &remote, &anyhow::anyhow!("nobody answers"));
+        assert_eq!(news(&known, &unreachable).cleared, []);
+        assert_eq!(news(&known, &unreachable).new[0].code, Code::ControllerUnreachable);
+        let again = unreachable_controller(&unreachable, &remote, &anyhow::anyhow!("nobody answers"));
         assert_eq!(again.len(), 2, "once is enough");
         assert_eq!(news(&again, &known).cleared[0].place, "controller at 127.0.0.1:1");
     }

@@ -76,8 +76,8 @@ mod tests {
         };
         let switches = [
             switch("root", v1::SwitchState::Up),
-            switch("leaf0", v1::SwitchState::Away),
-            switch("leaf1", v1::SwitchState::Away),
+            switch("leaf0", v1::SwitchState::Unreachable),
+            switch("leaf1", v1::SwitchState::Unreachable),
         ];
         let left: Vec<_> = left_on(&job, &switches).collect();
         let why = "switch leaf0 has been unreachable for 4.0 s: no answer";

@@ -17,10 +17,10 @@ pub(super) async fn run(controller: &ControllerArgs, json: bool) -> Result<()> {
     let switches = switches::list(&mut client).await?;
     let jobs: Vec<_> = jobs.into_iter().map(|job| (slices(&job, &counters), job)).collect();
     if json {
-        let away = switches.iter().filter(|switch| switch.state() != v1::SwitchState::Up);
+        let not_up = switches.iter().filter(|switch| switch.state() != v1::SwitchState::Up);
         output::print(json!({
             "jobs": jobs.iter().map(|(slices, job)| job_json(job, *slices)).collect::<Vec<_>>(),
-            "switches_away": away.map(switches::switch_json).collect::<Vec<_>>(),
+            "switches_away": not_up.map(switches::switch_json).collect::<Vec<_>>(),
         }))?;
         return Ok(());
     }
@@ -219,9 +219,9 @@ mod tests {
         let told = |at_least| Some(Slices { completed: 9, at_least });
         assert_eq!((slices(&job(1), &counters), slices(&job(2), &counters)), (told(false), None));
         // A switch outside the job's tree may be unreachable.
-        counters[2].unreachable = Some("away".into());
+        counters[2].unreachable = Some("no answer".into());
         assert_eq!(slices(&job(1), &counters), told(false));
-        counters[0].unreachable = Some("away".into());
+        counters[0].unreachable = Some("no answer".into());
         assert_eq!(slices(&job(1), &counters), told(true));
     }
 }

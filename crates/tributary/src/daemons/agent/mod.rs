@@ -66,7 +66,7 @@ async fn work(settings: AgentSettings, mut stop: Stop) -> Result<()> {
     let member = settings.member.member()?;
     let certificates = member.controller.clone();
     let _reloading = Reload::new()?.in_background(move || reload_certificates(&certificates));
-    let attends = member.attends(DaemonRole::Agent);
+    let session_config = member.session_config(DaemonRole::Agent);
     let Member { host, interface, open_port, controller, .. } = member;
     let AgentArgs { endpoints, limits } = settings.own;
     let socket = endpoints.socket.unwrap_or_else(|| PathBuf::from(DEFAULT_SOCKET));
@@ -79,8 +79,8 @@ async fn work(settings: AgentSettings, mut stop: Stop) -> Result<()> {
     let (observer, servers) = (agent.observer(), agent.servers().clone());
     let collect = move || collect(observer.clone(), servers.clone());
     let _metrics = metrics::serve(endpoints.metrics, collect).await?;
-    let attendance = agent.attend(attends);
-    if !be_welcomed(&attendance, &mut stop).await? {
+    let session = agent.open_session(session_config);
+    if !be_welcomed(&session, &mut stop).await? {
         agent.shutdown().await;
         return Ok(());
     }

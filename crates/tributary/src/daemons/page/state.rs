@@ -104,7 +104,7 @@ fn host(host: &v1::Host) -> Value {
         "role": role(host.role()),
         "agent": host.daemons.iter().any(|daemon| daemon.works),
         "server": host.daemons.iter().any(|daemon| !daemon.works),
-        "turned_away": host.turned_away.as_ref().map(|turned| &turned.reason),
+        "turned_away": host.last_refusal.as_ref().map(|refusal| &refusal.reason),
     })
 }
 
@@ -227,7 +227,7 @@ fn event(event: &v1::FabricEvent) -> Value {
 fn mood(kind: v1::EventKind) -> &'static str {
     use v1::EventKind as Kind;
     match kind {
-        Kind::SwitchAway
+        Kind::SwitchUnreachable
         | Kind::CableDead
         | Kind::CableShortOfMtu
         | Kind::CableMiswired

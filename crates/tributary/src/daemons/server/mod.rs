@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
-use tributary_host_agent::{Attendance, Served, Servers};
+use tributary_host_agent::{ControllerSession, Served, Servers};
 use tributary_ps::server::View;
 
 use crate::daemons::member::{DaemonRole, Member, MemberSettings, be_welcomed, reload_certificates};
@@ -105,14 +105,14 @@ async fn work(settings: ServerSettings, mut stop: Stop) -> Result<()> {
     let _metrics = metrics::serve(metrics, move || collect(watched.clone(), view.clone())).await?;
     let tokens =
         settings.token_file.iter().map(|file| remote::read_token(file)).collect::<Result<Vec<_>>>()?;
-    let attendance = match (&member, &servers) {
+    let session = match (&member, &servers) {
         (Some(member), Some(servers)) => {
-            Some(Attendance::of_servers(member.attends(DaemonRole::Server), servers.clone()))
+            Some(ControllerSession::of_servers(member.session_config(DaemonRole::Server), servers.clone()))
         }
         _ => None,
     };
-    if let Some(attendance) = &attendance
-        && !be_welcomed(attendance, &mut stop).await?
+    if let Some(session) = &session
+        && !be_welcomed(session, &mut stop).await?
     {
         return Ok(());
     }

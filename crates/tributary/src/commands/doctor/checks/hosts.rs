@@ -8,7 +8,7 @@ use crate::commands::doctor::finding::{Code, Finding};
 use crate::commands::doctor::snapshot::Snapshot;
 
 /// Time for which a refusal of a daemon is reported. systemd restarts such a daemon every few seconds.
-const TURNED_AWAY_MILLISECONDS: u64 = 10 * 60 * 1000;
+const REFUSAL_MILLISECONDS: u64 = 10 * 60 * 1000;
 /// Drivers of virtual interfaces. Their frames reach a switch on this machine unchanged, because no
 /// hardware splits them or computes their checksums.
 const VIRTUAL: [&str; 2] = ["veth", "virtio_net"];
@@ -21,7 +21,7 @@ pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {
 }
 
 fn of_host(snapshot: &Snapshot, host: &v1::Host) -> Vec<Finding> {
-    let daemon = turned_away(host).or_else(|| absent(snapshot, host)).or_else(|| doubled(host));
+    let daemon = refused(host).or_else(|| absent(snapshot, host)).or_else(|| doubled(host));
     // If a host has two daemons, both report the same interface.
     let interface = host.daemons.iter().find_map(|daemon| daemon.condition.as_ref()?.interface.as_ref());
     let of_interface =
@@ -33,14 +33,14 @@ fn place(host: &v1::Host) -> String {
     format!("host {}", host.name)
 }
 
-fn turned_away(host: &v1::Host) -> Option<Finding> {
-    let away = host.turned_away.as_ref();
-    let v1::TurnedAway { reason, milliseconds_ago } =
-        away.filter(|away| away.milliseconds_ago < TURNED_AWAY_MILLISECONDS)?;
+fn refused(host: &v1::Host) -> Option<Finding> {
+    let refusal = host.last_refusal.as_ref();
+    let v1::DaemonRefusal { reason, milliseconds_ago } =
+        refusal.filter(|refusal| refusal.milliseconds_ago < REFUSAL_MILLISECONDS)?;
     let what = format!("the controller refused its daemon {} ago: {reason}", seconds(*milliseconds_ago));
     let fix = "correct the cause: the daemon's --host, --interface or certificate, or the host's address in the \
                topology file";
-    Some(Finding::problem(Code::HostTurnedAway, place(host), what, fix))
+    Some(Finding::problem(Code::HostRefused, place(host), what, fix))
 }
 
 /// Finds a worker host without an agent. A server host needs a daemon only while a job uses it.
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_without_an_agent_is_absent_and_one_that_was_turned_away_has_a_reason() {
+    fn a_worker_without_an_agent_is_absent_and_one_that_was_refused_has_a_reason() {
         let gone = found(|host| host.daemons.clear());
         assert_eq!((codes(&gone), gone[0].place.as_str()), (vec![Code::HostAbsent], "host w0"));
         assert_eq!(gone[0].severity, Severity::Problem, "it is in a job that runs");
@@ -161,15 +161,15 @@ mod tests {
             host.role = v1::MemberRole::Server.into();
         });
         assert_eq!(server, [], "a member's host serves where there is none");
-        let away = |milliseconds_ago| {
+        let refusal = |milliseconds_ago| {
             found(|host| {
                 host.daemons.clear();
-                host.turned_away = Some(v1::TurnedAway { reason: "its MAC".into(), milliseconds_ago });
+                host.last_refusal = Some(v1::DaemonRefusal { reason: "its MAC".into(), milliseconds_ago });
             })
         };
-        assert_eq!(codes(&away(3000)), [Code::HostTurnedAway]);
-        assert_eq!(away(3000)[0].what, "the controller refused its daemon 3 s ago: its MAC");
-        assert_eq!(codes(&away(TURNED_AWAY_MILLISECONDS)), [Code::HostAbsent]);
+        assert_eq!(codes(&refusal(3000)), [Code::HostRefused]);
+        assert_eq!(refusal(3000)[0].what, "the controller refused its daemon 3 s ago: its MAC");
+        assert_eq!(codes(&refusal(REFUSAL_MILLISECONDS)), [Code::HostAbsent]);
     }
 
     #[test]

@@ -49,12 +49,12 @@ fn waits(snapshot: &Snapshot, job: &v1::Job) -> Vec<Finding> {
     }
     let one = |member: &&v1::JobMember| {
         let host = &member.host;
-        let attends = |daemon: &v1::HostDaemon| match member.role() {
+        let is_connected = |daemon: &v1::HostDaemon| match member.role() {
             v1::MemberRole::Server => daemon.serves,
             v1::MemberRole::Worker | v1::MemberRole::Unspecified => daemon.works,
         };
         let listed = snapshot.hosts.iter().find(|listed| listed.name == *host);
-        let is_there = listed.is_some_and(|listed| listed.daemons.iter().any(attends));
+        let is_there = listed.is_some_and(|listed| listed.daemons.iter().any(is_connected));
         let (whom, fix) = match (member.role(), is_there) {
             (v1::MemberRole::Server, false) => {
                 ("its server, whose daemon is not connected", format!("start `tributary server` on {host}"))
@@ -122,16 +122,20 @@ fn stalled(snapshot: &Snapshot, job: &v1::Job, limits: &Limits) -> Option<Findin
             ),
         ),
     };
-    let away: Vec<_> = snapshot
+    let unreachable: Vec<_> = snapshot
         .switches
         .iter()
         .filter(|switch| switch.state() != v1::SwitchState::Up && is_on_tree(job, switch))
         .map(|switch| format!("switch {} is unreachable", switch.name))
         .collect();
-    let away = if away.is_empty() { String::new() } else { format!("; {}", away.join(", ")) };
+    let unreachable =
+        if unreachable.is_empty() { String::new() } else { format!("; {}", unreachable.join(", ")) };
     let have = if waiting.len() == 1 { "has" } else { "have" };
-    let what =
-        format!("{} {have} waited for a result for {}: {whom}{away}", names(&waiting), seconds(longest));
+    let what = format!(
+        "{} {have} waited for a result for {}: {whom}{unreachable}",
+        names(&waiting),
+        seconds(longest)
+    );
     Some(Finding::problem(Code::JobStalled, place(job), what, fix))
 }
 
@@ -248,13 +252,13 @@ mod tests {
             all[0].2.contains("w0, w1 have waited for") && all[0].2.contains("no result arrives"),
             "{all:?}"
         );
-        let away = found(|snapshot| {
-            snapshot.switches[0].state = v1::SwitchState::Away.into();
+        let unreachable = found(|snapshot| {
+            snapshot.switches[0].state = v1::SwitchState::Unreachable.into();
             for member in &mut snapshot.jobs[0].members {
                 member.progress.as_mut().unwrap().stalled_milliseconds = 31_000;
             }
         });
-        assert!(away[0].2.ends_with("; switch leaf is unreachable"), "{away:?}");
+        assert!(unreachable[0].2.ends_with("; switch leaf is unreachable"), "{unreachable:?}");
     }
 
     #[test]

@@ -32,30 +32,30 @@ fn state(switch: &v1::Switch) -> Option<Finding> {
     match switch.state() {
         v1::SwitchState::Up => None,
         v1::SwitchState::Connecting | v1::SwitchState::Unspecified => Some(Finding::problem(
-            Code::SwitchAway,
+            Code::SwitchUnreachable,
             place(name),
             format!("has not answered at {address} for {time}, since the controller's first attempt"),
             format!(
                 "start its P4Runtime server at {address}, or correct the address that the controller has"
             ),
         )),
-        v1::SwitchState::Away => Some(match switch.away_cause() {
-            v1::AwayCause::OtherController => Finding::problem(
+        v1::SwitchState::Unreachable => Some(match switch.unreachable_cause() {
+            v1::UnreachableCause::OtherController => Finding::problem(
                 Code::SwitchForeign,
                 place(name),
                 format!("has been controlled by another controller for {time}: {reason}"),
                 "stop one of the two controllers, or give them different switches; this controller takes the switch \
                  over as soon as the other controller disconnects",
             ),
-            v1::AwayCause::Refuses => Finding::problem(
+            v1::UnreachableCause::Refuses => Finding::problem(
                 Code::SwitchRefuses,
                 place(name),
                 format!("has refused its program or its tables for {time}: {reason}"),
                 "run a target on it that can load Tributary's program (docs/bmv2.md), or set programmable = false for \
                  it in the topology",
             ),
-            v1::AwayCause::NoAnswer | v1::AwayCause::Unspecified => Finding::problem(
-                Code::SwitchAway,
+            v1::UnreachableCause::NoAnswer | v1::UnreachableCause::Unspecified => Finding::problem(
+                Code::SwitchUnreachable,
                 place(name),
                 format!("has been unreachable for {time}: {reason}"),
                 format!(
@@ -170,10 +170,10 @@ mod tests {
         check(&snapshot).into_iter().map(|finding| (finding.code, finding.what)).collect()
     }
 
-    fn away(cause: v1::AwayCause) -> impl FnOnce(&mut v1::Switch) {
+    fn unreachable(cause: v1::UnreachableCause) -> impl FnOnce(&mut v1::Switch) {
         move |switch: &mut v1::Switch| {
-            switch.state = v1::SwitchState::Away.into();
-            switch.away_cause = cause.into();
+            switch.state = v1::SwitchState::Unreachable.into();
+            switch.unreachable_cause = cause.into();
             switch.state_milliseconds = 12_300;
             switch.reason = "so it is".into();
         }
@@ -183,21 +183,24 @@ mod tests {
     fn a_switch_is_away_or_foreign_or_refuses() {
         let one = |code, what: &str| vec![(code, what.to_owned())];
         let cases = [
-            (v1::AwayCause::NoAnswer, one(Code::SwitchAway, "has been unreachable for 12 s: so it is")),
             (
-                v1::AwayCause::OtherController,
+                v1::UnreachableCause::NoAnswer,
+                one(Code::SwitchUnreachable, "has been unreachable for 12 s: so it is"),
+            ),
+            (
+                v1::UnreachableCause::OtherController,
                 one(Code::SwitchForeign, "has been controlled by another controller for 12 s: so it is"),
             ),
             (
-                v1::AwayCause::Refuses,
+                v1::UnreachableCause::Refuses,
                 one(Code::SwitchRefuses, "has refused its program or its tables for 12 s: so it is"),
             ),
         ];
         for (cause, expected) in cases {
-            assert_eq!(found(away(cause)), expected);
+            assert_eq!(found(unreachable(cause)), expected);
         }
         let connecting = found(|switch| switch.state = v1::SwitchState::Connecting.into());
-        assert_eq!(connecting[0].0, Code::SwitchAway);
+        assert_eq!(connecting[0].0, Code::SwitchUnreachable);
         let refuses = found(|switch| switch.refusal = "refused to insert".into());
         assert_eq!(refuses[0].0, Code::SwitchRefuses);
     }
@@ -226,9 +229,9 @@ mod tests {
         assert_eq!((found[0].code, found[0].what.as_str(), found.len()), (Code::TablesDiffer, what, 1));
         snapshot.tables[0].other_program = true;
         assert_eq!(check(&snapshot)[0].code, Code::SwitchProgram);
-        away(v1::AwayCause::NoAnswer)(&mut snapshot.switches[0]);
+        unreachable(v1::UnreachableCause::NoAnswer)(&mut snapshot.switches[0]);
         let codes: Vec<_> = check(&snapshot).into_iter().map(|finding| finding.code).collect();
-        assert_eq!(codes, [Code::SwitchAway], "what it held last is of no interest");
+        assert_eq!(codes, [Code::SwitchUnreachable], "what it held last is of no interest");
     }
 
     #[test]

@@ -6,10 +6,10 @@ use tributary_api::v1;
 use tributary_link::InterfaceCondition;
 use tributary_transport::ClientTls;
 
-use super::config::AttendConfig;
+use super::config::ControllerSessionConfig;
 
 /// Returns the host's present condition.
-pub(super) fn condition(config: &AttendConfig) -> v1::HostCondition {
+pub(super) fn condition(config: &ControllerSessionConfig) -> v1::HostCondition {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     v1::HostCondition {
         clock_unix_milliseconds: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),

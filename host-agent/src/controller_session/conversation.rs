@@ -16,7 +16,7 @@ use tributary_wire::Probe;
 
 use super::cable::{HeardProbe, Prober, WantedProbes};
 use super::condition::condition;
-use super::config::AttendConfig;
+use super::config::ControllerSessionConfig;
 use super::duties::{Duties, Progress};
 
 /// Reports that may wait to be sent.
@@ -31,7 +31,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The reason why a conversation is over.
 pub(super) enum End {
     /// The controller is unreachable.
-    Away(String),
+    Unreachable(String),
     /// The controller refuses this daemon, or one side does not trust the other; the text names the side.
     Refused(String),
 }
@@ -42,11 +42,11 @@ impl From<Status> for End {
             Some(cause) => innermost(cause),
             None => status.message().to_owned(),
         };
-        let turned_away = |why: String| Self::Refused(format!("the controller turns this host away: {why}"));
+        let refused = |why: String| Self::Refused(format!("the controller refuses this host: {why}"));
         match status.code() {
-            Code::NotFound | Code::PermissionDenied | Code::FailedPrecondition => turned_away(reason),
-            Code::Unimplemented => turned_away(format!("it is of an older version ({reason})")),
-            _ => Self::Away(reason),
+            Code::NotFound | Code::PermissionDenied | Code::FailedPrecondition => refused(reason),
+            Code::Unimplemented => refused(format!("it is of an older version ({reason})")),
+            _ => Self::Unreachable(reason),
         }
     }
 }
@@ -58,14 +58,14 @@ impl From<ConnectError> for End {
             ConnectError::NoTrust { .. } => Self::Refused(reason),
             ConnectError::Unreachable { .. }
             | ConnectError::NoDescriptor { .. }
-            | ConnectError::BadAddress(_) => Self::Away(reason),
+            | ConnectError::BadAddress(_) => Self::Unreachable(reason),
         }
     }
 }
 
 /// A daemon that the controller has welcomed.
 pub(super) struct Conversation<'a> {
-    config: &'a AttendConfig,
+    config: &'a ControllerSessionConfig,
     duties: &'a dyn Duties,
     reports: mpsc::Sender<v1::HostReport>,
     orders: Streaming<v1::HostOrder>,
@@ -81,7 +81,10 @@ pub(super) struct Conversation<'a> {
 
 impl<'a> Conversation<'a> {
     /// Sends this host's Hello, and waits for the controller's welcome.
-    pub(super) async fn begin(config: &'a AttendConfig, duties: &'a dyn Duties) -> Result<Self, End> {
+    pub(super) async fn begin(
+        config: &'a ControllerSessionConfig,
+        duties: &'a dyn Duties,
+    ) -> Result<Self, End> {
         let mut client = ControllerClient::new(config.controller.connect().await?);
         let (reports, outgoing) = mpsc::channel(REPORTS);
         let hello = v1::Hello {
@@ -93,10 +96,12 @@ impl<'a> Conversation<'a> {
         };
         // The channel has room for the first report.
         let _ = reports.try_send(v1::HostReport { report: Some(Report::Hello(hello)) });
-        let mut orders = client.attend(ReceiverStream::new(outgoing)).await?.into_inner();
+        let mut orders = client.open_session(ReceiverStream::new(outgoing)).await?.into_inner();
         let first = orders.message().await?.and_then(|order| order.order);
         let Some(Order::Welcome(welcome)) = first else {
-            return Err(End::Away("it does not welcome this host: do both have the same version?".into()));
+            return Err(End::Unreachable(
+                "it does not welcome this host: do both have the same version?".into(),
+            ));
         };
         let probing = Probing::new(&welcome);
         let looks = probing.looks();
@@ -120,7 +125,7 @@ impl<'a> Conversation<'a> {
                     Ok(Some(v1::HostOrder { order: None })) => {
                         tracing::warn!("the controller wants something unknown: update this daemon");
                     }
-                    Ok(None) => return End::Away("it has closed the connection".to_owned()),
+                    Ok(None) => return End::Unreachable("it has closed the connection".to_owned()),
                     Err(status) => return status.into(),
                 },
                 heard = self.probing.hear() => {
@@ -194,7 +199,7 @@ impl Probing {
     }
 
     /// Starts a prober if the controller wants probes and no prober runs.
-    fn keep_up(&mut self, config: &AttendConfig) {
+    fn keep_up(&mut self, config: &ControllerSessionConfig) {
         let (Some(wanted), Some(cable)) = (self.wanted, &config.cable) else { return };
         if self.prober.is_some() || self.tried.is_some_and(|tried| tried.elapsed() < RETRY) {
             return;

@@ -11,13 +11,13 @@ use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 use tributary_api::v1::{self, host_order::Order, job_event::Event};
 use tributary_client::{Job, JoinOptions, Operation};
-use tributary_host_agent::{AttendConfig, Attendance, Cable, OpenPort, Servers, open_once};
+use tributary_host_agent::{Cable, ControllerSession, ControllerSessionConfig, OpenPort, Servers, open_once};
 use tributary_link::{FramePort, LinkConfig, link};
 use tributary_transport::Remote;
 use tributary_wire::{MacAddr, NodeId, Probe};
 
-fn config(host: &str, controller: &Remote) -> AttendConfig {
-    AttendConfig {
+fn config(host: &str, controller: &Remote) -> ControllerSessionConfig {
+    ControllerSessionConfig {
         host: host.into(),
         controller: controller.clone(),
         version: "1.2.3".into(),
@@ -34,26 +34,26 @@ fn servers(host: &str, controller: &Remote) -> Servers {
     Servers::new(host.into(), controller.clone(), none)
 }
 
-fn attend(config: AttendConfig) -> Attendance {
+fn open_session(config: ControllerSessionConfig) -> ControllerSession {
     let servers = servers(&config.host, &config.controller);
-    Attendance::of_servers(config, servers)
+    ControllerSession::of_servers(config, servers)
 }
 
 #[tokio::test]
 async fn a_daemon_says_who_it_is_and_is_missed_when_it_is_gone() {
     let mut directory = Directory::start(Vec::new()).await;
-    let attendance = attend(config("w0", &directory.remote()));
-    attendance.welcomed().await.unwrap();
-    assert_eq!(directory.heard(), ["w0 attends: version 1.2.3, [], serves true, works false"]);
-    drop(attendance);
-    directory.wait_for("w0 attends no more").await;
+    let session = open_session(config("w0", &directory.remote()));
+    session.welcomed().await.unwrap();
+    assert_eq!(directory.heard(), ["w0 connected: version 1.2.3, [], serves true, works false"]);
+    drop(session);
+    directory.wait_for("w0 disconnected").await;
 }
 
 #[tokio::test]
 async fn a_controller_that_does_not_want_a_daemon_says_why() {
     let directory = Directory::start(Vec::new()).await;
-    let error = attend(config("stranger", &directory.remote())).welcomed().await.unwrap_err();
-    let said = "the controller turns this host away: there is no host \"stranger\"";
+    let error = open_session(config("stranger", &directory.remote())).welcomed().await.unwrap_err();
+    let said = "the controller refuses this host: there is no host \"stranger\"";
     assert_eq!(error.to_string(), said);
 }
 
@@ -62,20 +62,20 @@ async fn a_controller_that_is_away_is_waited_for() {
     let mut directory = Directory::start(Vec::new()).await;
     let mut line = Line::to(directory.address()).await;
     line.set(Condition::Cut);
-    let attendance = attend(config("w0", &line.remote()));
+    let session = open_session(config("w0", &line.remote()));
     tokio::select! {
-        welcomed = attendance.welcomed() => panic!("{welcomed:?} by nobody"),
+        welcomed = session.welcomed() => panic!("{welcomed:?} by nobody"),
         () = sleep(Duration::from_millis(300)) => {}
     }
     // The daemon treats a controller that hangs like a controller that has gone.
     for condition in [Condition::Cut, Condition::Stopped] {
         line.set(Condition::Whole);
-        directory.wait_for("w0 attends: version").await;
-        attendance.welcomed().await.unwrap();
+        directory.wait_for("w0 connected: version").await;
+        session.welcomed().await.unwrap();
         line.set_and_wait(condition).await;
     }
     line.set(Condition::Whole);
-    directory.wait_for("w0 attends: version").await;
+    directory.wait_for("w0 connected: version").await;
 }
 
 /// Returns the two ends of a cable between hosts with these addresses.
@@ -101,8 +101,9 @@ async fn probes_that_come_out_of_a_cable_are_told() {
     let own = MacAddr::new(2, 0, 0, 0, 0, 9);
     let [cable, end] = cables([own, MacAddr::zero()]);
     let mut end = (end.open)().unwrap();
-    let attendance = attend(AttendConfig { cable: Some(cable), ..config("w0", &directory.remote()) });
-    attendance.welcomed().await.unwrap();
+    let session =
+        open_session(ControllerSessionConfig { cable: Some(cable), ..config("w0", &directory.remote()) });
+    session.welcomed().await.unwrap();
     assert!(directory.heard()[0].contains("[2, 0, 0, 0, 0, 9]"), "the controller compares its address");
 
     let node = |id| NodeId::new(id).unwrap();
@@ -135,13 +136,14 @@ async fn a_cable_is_probed_while_the_controller_is_away() {
     let mut line = Line::to(directory.address()).await;
     let [cable, end] = cables([MacAddr::zero(); 2]);
     let mut end = (end.open)().unwrap();
-    let attendance = attend(AttendConfig { cable: Some(cable), ..config("w0", &line.remote()) });
-    attendance.welcomed().await.unwrap();
+    let session =
+        open_session(ControllerSessionConfig { cable: Some(cable), ..config("w0", &line.remote()) });
+    session.welcomed().await.unwrap();
     next_frame(&mut *end).await;
 
     line.set_and_wait(Condition::Cut).await;
     // The daemon may not have noticed the cut yet.
-    while timeout(Duration::from_millis(1), attendance.welcomed()).await.is_ok() {
+    while timeout(Duration::from_millis(1), session.welcomed()).await.is_ok() {
         yield_now().await;
     }
     while end.receive().unwrap().is_some() {}
@@ -159,8 +161,8 @@ async fn sum(job: &mut Job, value: f32) -> f32 {
 async fn an_agent_tells_what_its_processes_do() {
     let mut fabric = Fabric::start(2, Box::new(|_, _| {})).await;
     let config = config("w0", &fabric.directory.remote());
-    let attendance = fabric.agents[0].attend(AttendConfig { works: true, ..config });
-    attendance.welcomed().await.unwrap();
+    let session = fabric.agents[0].open_session(ControllerSessionConfig { works: true, ..config });
+    session.welcomed().await.unwrap();
     let [mut first, mut second] = fabric.join_all(JoinOptions::default()).await;
     for _ in 0..3 {
         tokio::join!(sum(&mut first, 1.0), sum(&mut second, 1.0));
@@ -186,15 +188,15 @@ async fn a_host_that_works_serves_its_own_job_when_it_has_to() {
     // The ports of the first host lead to its worker's addresses and to the second server's addresses.
     let mut fabric = Fabric::start(2, Box::new(|_, _| {})).await;
     let servers = fabric.second_server("w0");
-    let attendance = Attendance::of_servers(config("w0", &fabric.directory.remote()), servers);
-    attendance.welcomed().await.unwrap();
+    let session = ControllerSession::of_servers(config("w0", &fabric.directory.remote()), servers);
+    session.welcomed().await.unwrap();
     let [mut first, mut second] = fabric.join_all(JoinOptions::default()).await;
     assert_eq!(tokio::join!(sum(&mut first, 1.0), sum(&mut second, 1.0)), (2.0, 2.0));
 
     fabric.relieve().await;
     fabric.structure = fabric.structure.next();
-    let standings = fabric.prepare().await;
-    let dues = standings["w0"].dues.iter().copied().map(tributary_wire::Seq).collect();
+    let progress = fabric.prepare().await;
+    let dues = progress["w0"].dues.iter().copied().map(tributary_wire::Seq).collect();
     let order = Order::Serve(v1::Serve { job: "star".into(), token: TOKEN.to_vec() });
     // The controller sends the order twice, because after an interruption it does not know whether it has sent it.
     fabric.directory.order("w0", order.clone()).await;

@@ -18,7 +18,7 @@ use tokio::task::AbortHandle;
 
 use crate::backoff::Backoff;
 use crate::part::Servers;
-pub use config::{AttendConfig, Cable};
+pub use config::{Cable, ControllerSessionConfig};
 use conversation::{Conversation, End};
 pub(crate) use duties::{Duties, Progress};
 
@@ -26,7 +26,7 @@ pub(crate) use duties::{Duties, Progress};
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     /// The controller does not answer, or has not answered yet.
-    Away,
+    Unreachable,
     /// The controller has welcomed the daemon.
     Welcome,
     /// One side refuses the other. The text names the side and the reason.
@@ -36,28 +36,28 @@ enum State {
 /// The controller refuses this daemon, or one side does not trust the other.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{reason}")]
-pub struct TurnedAway {
+pub struct RefusedError {
     /// The reason, and the side that refuses the other.
     pub reason: String,
 }
 
 /// A daemon's session with its controller. Dropping it ends the session.
 #[derive(Debug)]
-pub struct Attendance {
+pub struct ControllerSession {
     state: watch::Receiver<State>,
     work: AbortHandle,
 }
 
-impl Attendance {
+impl ControllerSession {
     /// Starts a session that serves the jobs that the controller orders. Must be called in a tokio
     /// runtime.
-    pub fn of_servers(config: AttendConfig, servers: Servers) -> Self {
+    pub fn of_servers(config: ControllerSessionConfig, servers: Servers) -> Self {
         Self::start(config, Arc::new(servers))
     }
 
-    pub(crate) fn start(config: AttendConfig, duties: Arc<dyn Duties>) -> Self {
-        let (tell, state) = watch::channel(State::Away);
-        let work = tokio::spawn(attend(config, duties, tell)).abort_handle();
+    pub(crate) fn start(config: ControllerSessionConfig, duties: Arc<dyn Duties>) -> Self {
+        let (tell, state) = watch::channel(State::Unreachable);
+        let work = tokio::spawn(keep_open(config, duties, tell)).abort_handle();
         Self { state, work }
     }
 
@@ -65,29 +65,29 @@ impl Attendance {
     /// unreachable.
     ///
     /// # Errors
-    /// [`TurnedAway`] if the controller refuses this daemon, or if one side does not trust the other.
-    pub async fn welcomed(&self) -> Result<(), TurnedAway> {
+    /// [`RefusedError`] if the controller refuses this daemon, or if one side does not trust the other.
+    pub async fn welcomed(&self) -> Result<(), RefusedError> {
         let mut state = self.state.clone();
-        let decided = state.wait_for(|state| *state != State::Away).await;
+        let decided = state.wait_for(|state| *state != State::Unreachable).await;
         match decided.as_deref() {
-            Ok(State::Refused(reason)) => Err(TurnedAway { reason: reason.clone() }),
-            Ok(State::Away | State::Welcome) => Ok(()),
+            Ok(State::Refused(reason)) => Err(RefusedError { reason: reason.clone() }),
+            Ok(State::Unreachable | State::Welcome) => Ok(()),
             // The task runs until `self` is dropped, so only a panic can have closed the channel.
-            Err(_) => {
-                Err(TurnedAway { reason: "the attendance has ended: this is a bug, please report it".into() })
-            }
+            Err(_) => Err(RefusedError {
+                reason: "the session task has ended: this is a bug, please report it".into(),
+            }),
         }
     }
 }
 
-impl Drop for Attendance {
+impl Drop for ControllerSession {
     fn drop(&mut self) {
         self.work.abort();
     }
 }
 
 /// Opens a stream to the controller, and opens it again after each end. Never returns.
-async fn attend(config: AttendConfig, duties: Arc<dyn Duties>, state: watch::Sender<State>) {
+async fn keep_open(config: ControllerSessionConfig, duties: Arc<dyn Duties>, state: watch::Sender<State>) {
     let mut backoff = Backoff::default();
     // The last logged reason. A reason is logged once and not at every attempt.
     let mut said = String::new();
@@ -110,7 +110,7 @@ async fn attend(config: AttendConfig, duties: Arc<dyn Duties>, state: watch::Sen
             Err(end) => end,
         };
         let (now, reason) = match end {
-            End::Away(reason) => (State::Away, reason),
+            End::Unreachable(reason) => (State::Unreachable, reason),
             End::Refused(reason) => (State::Refused(reason.clone()), reason),
         };
         if reason != said {

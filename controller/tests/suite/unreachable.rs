@@ -68,7 +68,7 @@ async fn a_switch_is_made_right_before_anything_else_is_asked_of_it() {
     switches.stop("leaf").await;
     eventually(async || {
         let leaf = listed(&client, "leaf").await;
-        leaf.state() == v1::SwitchState::Away && leaf.state_milliseconds > 1500
+        leaf.state() == v1::SwitchState::Unreachable && leaf.state_milliseconds > 1500
     })
     .await;
     let asking = tokio::spawn({
@@ -98,7 +98,7 @@ async fn the_controller_starts_and_works_without_a_switch_and_says_which() {
 
     let (_controller, mut client) = controller(topology, &switches, FOREVER).await;
     let leaf3 = listed(&client, "leaf3").await;
-    assert_eq!(leaf3.state(), v1::SwitchState::Away);
+    assert_eq!(leaf3.state(), v1::SwitchState::Unreachable);
     assert_eq!(leaf3.address, switches.addresses()["leaf3"].address);
     assert!(leaf3.reason.starts_with(&format!("no answer from {}", leaf3.address)), "{}", leaf3.reason);
     assert_eq!((leaf3.runs_our_program, leaf3.wanted_entries), (None, wanted));
@@ -173,11 +173,11 @@ async fn a_switch_that_says_nothing_any_more_is_noticed_and_its_last_counters_ar
     let after = counters(&client, "leaf").await;
     assert!(after.unreachable.is_some(), "{after:?}");
     assert_eq!(after.ports, before.ports);
-    is(&client, "leaf", v1::SwitchState::Away).await;
+    is(&client, "leaf", v1::SwitchState::Unreachable).await;
     let reason = listed(&client, "leaf").await.reason;
     assert!(reason.contains("not answered") || reason.contains("no answer"), "{reason}");
-    let away = counters(&client, "leaf").await;
-    assert!(away.age_milliseconds > after.age_milliseconds, "{away:?}");
+    let unreachable = counters(&client, "leaf").await;
+    assert!(unreachable.age_milliseconds > after.age_milliseconds, "{unreachable:?}");
 
     gate.set_open(true);
     eventually(async || counters(&client, "leaf").await.unreachable.is_none()).await;

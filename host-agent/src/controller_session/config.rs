@@ -7,7 +7,7 @@ use crate::part::OpenPort;
 
 /// Configuration of a daemon's session with its controller.
 #[derive(Clone)]
-pub struct AttendConfig {
+pub struct ControllerSessionConfig {
     /// This host's name in the topology.
     pub host: String,
     /// The controller's API.
