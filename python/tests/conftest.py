@@ -72,7 +72,9 @@ def forked_python() -> Iterator[list[str]]:
     """Starts servers that fork the processes of ranks; returns the command that runs a program in such a process."""
     # A rank has one computing thread in a lab, and PyTorch reads this variable when it is imported.
     variables = {"OMP_NUM_THREADS": "1"} | os.environ
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        servers = []
         for number in range(FORK_SERVERS):
             listener = stack.enter_context(socket.socket(socket.AF_UNIX))
             listener.bind(f"{folder}/{number}")
@@ -80,7 +82,9 @@ def forked_python() -> Iterator[list[str]]:
             own = listener.fileno()
             command = [sys.executable, FORK_SERVER / "server.py", str(own)]
             # The server ends when Popen closes its standard input.
-            stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[own], env=variables))
+            servers.append(stack.enter_context(subprocess.Popen(command, **pipes, pass_fds=[own], env=variables)))
+        # The ranks of the first test should start at the same time.
+        assert [server.stdout.readline() for server in servers] == FORK_SERVERS * ["ready\n"]
         yield [sys.executable, "-IS", str(FORK_SERVER / "client.py"), folder]
 
 

@@ -1,6 +1,8 @@
 """Forks a process for each rank of a lab, so that only the server imports PyTorch, which takes seconds.
 
-server.py LISTENER    the descriptor of a listening socket; the server ends with its standard input
+server.py LISTENER    the descriptor of a listening socket
+
+The server prints "ready" after the imports, and ends when its standard input is closed.
 """
 
 from __future__ import annotations
@@ -83,20 +85,18 @@ def serve(listener: socket.socket) -> None:
                     pid, client = running.pop(key.fd)
                     _, status = os.waitpid(pid, 0)
                     # The signal that has ended a rank may have ended its client, too.
-                    with client, suppress(BrokenPipeError):
+                    with client, suppress(ConnectionError):
                         client.sendall(struct.pack("i", status))
                     continue
                 client, _ = listener.accept()
-                request, streams = receive(client)
                 pid = os.fork()
                 if pid == 0:
+                    request, streams = receive(client)
                     move_to(client)
                     for one in (listener, client, *(other for _, other in running.values())):
                         one.close()
                     run(request, streams)
                     return
-                for stream in streams:
-                    os.close(stream)
                 ended = os.pidfd_open(pid)
                 running[ended] = pid, client
                 selector.register(ended, selectors.EVENT_READ)
@@ -110,4 +110,5 @@ if __name__ == "__main__":
             import_module(name)
     # Forked processes share these objects, and end sooner because they need not collect them.
     gc.freeze()
+    print("ready", flush=True)
     serve(socket.socket(fileno=int(sys.argv[1])))
