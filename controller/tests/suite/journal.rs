@@ -22,7 +22,7 @@ async fn leave_a_journal(state: &Path) {
     Controller::start(with(state)).await.unwrap().shutdown().await.unwrap();
 }
 
-/// Starts a controller. The last task of an earlier controller may close the journal after the shutdown.
+/// Starts a controller. A task of an earlier controller may close the journal after the shutdown.
 async fn start(state: &Path) -> Result<RunningController, StartError> {
     loop {
         match Controller::start(with(state)).await {
