@@ -8,7 +8,7 @@ const TOKEN: &str = "tributary-token-bin";
 
 fn credentials() -> JobCredentials {
     // A token is any bytes, so its metadata is binary.
-    JobCredentials { job: "Ziffern ü".into(), token: vec![0, 255, 7] }
+    JobCredentials { job: "digits ü".into(), token: vec![0, 255, 7] }
 }
 
 #[test]
