@@ -7,7 +7,7 @@ TOOLS ?= yes
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo deb deb-tools deny deny-tools release release-check test test-rust test-python test-pytorch test-frameworks python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos vectors
+.PHONY: help demo deb deb-tools deny deny-tools mutants mutants-tools release release-check test test-rust test-python test-pytorch test-frameworks python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos vectors
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -128,6 +128,17 @@ deny: ## licenses, versions, sources and advisories of dependencies (needs the n
 
 deny-tools: ## install cargo-deny, for `make deny` and `make lint`, with `cargo install`
 	$(CARGO) install --locked cargo-deny
+
+# Crates whose code does no I/O, so that their own tests should find every change of it.
+PURE_CRATES = tributary-wire tributary-topology tributary-protocol tributary-planner tributary-codec tributary-api
+
+mutants: ## change the code of the pure crates, one place at a time, and list changes that no test finds; hours (ARGS="-p tributary-wire"; needs `make mutants-tools`)
+	@$(CARGO) mutants --version >/dev/null 2>&1 || { echo "cargo-mutants is missing: \`make mutants-tools\` installs it" >&2; exit 1; }
+	@mkdir -p target
+	$(CARGO) mutants --output target $(if $(filter -p --package --workspace,$(ARGS)),,$(addprefix -p ,$(PURE_CRATES))) $(ARGS)
+
+mutants-tools: ## install cargo-mutants, for `make mutants`, with `cargo install`
+	$(CARGO) install --locked cargo-mutants
 
 # The version of Cargo.toml, and the programs of its archive: each is built from the package of this name.
 VERSION = $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)

@@ -191,4 +191,9 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn logs_do_not_contain_the_key() {
+        assert_eq!(format!("{:?}", masks(1)), "Masks(…)");
+    }
 }

@@ -99,4 +99,9 @@ mod tests {
         let there = vouchers.vouch(tag, Seq(9), five, six);
         assert_eq!(vouchers.vouch(there, Seq(9), five, six), tag);
     }
+
+    #[test]
+    fn logs_do_not_contain_the_key() {
+        assert_eq!(format!("{:?}", vouchers(1)), "Vouchers(…)");
+    }
 }

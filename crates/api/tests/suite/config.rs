@@ -272,3 +272,87 @@ fn each_broken_promise_is_named() {
         "values: 4 bytes, which no slice has"
     );
 }
+
+#[test]
+fn a_host_has_unicast_addresses_and_a_group_multicast_ones() {
+    let endpoint = |mac: [u8; 6], ipv4: [u8; 4]| Some(v1::Endpoint { mac: mac.into(), ipv4: ipv4.into() });
+    let (host, group) = ([2, 0, 0, 0, 0, 1], [1, 0, 0x5e, 0, 0, 7]);
+    let hosts = [
+        ([0; 6], [10, 0, 0, 1], "00:00:00:00:00:00"),
+        ([0xff; 6], [10, 0, 0, 1], "ff:ff:ff:ff:ff:ff"),
+        (group, [10, 0, 0, 1], "01:00:5e:00:00:07"),
+        (host, [0, 0, 0, 0], "0.0.0.0"),
+        (host, [255, 255, 255, 255], "255.255.255.255"),
+        (host, [239, 0, 0, 7], "239.0.0.7"),
+    ];
+    for (mac, ip, address) in hosts {
+        for (field, config) in [
+            ("own", v1::JobConfig { own: endpoint(mac, ip), ..sample() }),
+            ("server", v1::JobConfig { server: endpoint(mac, ip), ..sample() }),
+        ] {
+            let refused = JobConfig::try_from(config).unwrap_err().to_string();
+            assert_eq!(refused, format!("{field} is {address}, not a unicast address"));
+        }
+    }
+    let groups = [
+        (host, [239, 0, 0, 7], "02:00:00:00:00:01"),
+        ([0xff; 6], [239, 0, 0, 7], "ff:ff:ff:ff:ff:ff"),
+        (group, [10, 0, 0, 1], "10.0.0.1"),
+        (group, [255, 255, 255, 255], "255.255.255.255"),
+    ];
+    for (mac, ip, address) in groups {
+        let config = v1::JobConfig { multicast: endpoint(mac, ip), ..sample() };
+        let refused = JobConfig::try_from(config).unwrap_err().to_string();
+        assert_eq!(refused, format!("multicast is {address}, not a multicast address"));
+    }
+}
+
+#[test]
+fn numbers_at_the_limits_of_a_hop_are_accepted_and_the_next_ones_are_not() {
+    let most = v1::Hop { node: 65_535, egress_port: 65_535, aggregate: true, child: 63, fan_in: 255 };
+    let least = v1::Hop { node: 1, ..v1::Hop::default() };
+    for message in [&most, &least] {
+        assert_eq!(v1::Hop::from(&Hop::try_from(message).unwrap()), *message);
+    }
+    for (message, expected) in [
+        (v1::Hop { node: 0, ..most }, "node is 0: must be 1 to 65535"),
+        (v1::Hop { node: 65_536, ..most }, "node is 65536: must be 1 to 65535"),
+        (v1::Hop { egress_port: 65_536, ..most }, "egress_port is 65536: at most 65535"),
+        (v1::Hop { child: 64, ..most }, "child is 64: a node tells 64 children apart"),
+        (v1::Hop { child: 256, ..most }, "child is 256: a node tells 64 children apart"),
+        (v1::Hop { fan_in: 256, ..most }, "fan_in is 256: at most 255"),
+    ] {
+        assert_eq!(Hop::try_from(&message).unwrap_err().to_string(), expected);
+    }
+}
+
+#[test]
+fn a_server_waits_for_1_to_64_children() {
+    let with = |fan_in| {
+        let down = [0, 1].map(|rank| v1::DownPath { rank, worker: sample().own, hops: vec![] }).to_vec();
+        let server = v1::ServerRole { node: 9, fan_in, down, vouching_key: vec![8; JobSecret::BYTES] };
+        let role = Some(v1::job_config::Role::ServerRole(server));
+        JobConfig::try_from(v1::JobConfig { role, ..sample() }).map(|config| config.role)
+    };
+    for number in [1, 64] {
+        let is_kept = matches!(with(number), Ok(Role::Server { fan_in, .. }) if u32::from(fan_in) == number);
+        assert!(is_kept, "{number}");
+    }
+    for number in [0, 65, 257] {
+        let expected = format!("server_role.fan_in is {number}: must be 1 to 64");
+        assert_eq!(with(number).unwrap_err().to_string(), expected);
+    }
+}
+
+#[test]
+fn a_finished_slice_has_the_values_of_a_width() {
+    let slice = |bytes: usize| v1::FinishedSlice { job_id: 1, values: vec![0; bytes], ..Default::default() };
+    for width in SliceWidth::all() {
+        let finished = FinishedSlice::try_from(&slice(width.bytes())).unwrap();
+        assert_eq!((finished.values.len(), finished.operator), (width.values(), Operator::Sum));
+    }
+    for bytes in [0, 127, 129, 384, 16_384] {
+        let refused = FinishedSlice::try_from(&slice(bytes)).unwrap_err().to_string();
+        assert_eq!(refused, format!("values: {bytes} bytes, which no slice has"));
+    }
+}

@@ -3,4 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "all of it is a test")]
 
 mod config;
+mod credentials;
 mod generated;
+mod segment;

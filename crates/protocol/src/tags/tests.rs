@@ -276,3 +276,11 @@ fn whoever_has_not_got_the_secret_changes_no_sum_unnoticed() {
         assert_eq!(believed, 0, "{what}");
     }
 }
+
+#[test]
+fn logs_contain_neither_coefficients_nor_pads() {
+    let members = membership(3);
+    let pads = members.pad_sum(&SAID.by(&members)).unwrap();
+    let logged = format!("{:?} {pads:?}", members.keys.coefficients);
+    assert_eq!(logged, "Coefficients(…) PadSum(…)");
+}

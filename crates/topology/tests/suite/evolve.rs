@@ -141,3 +141,53 @@ fn what_is_missing_stays() {
     assert_eq!(evolution.refused, missing);
     assert!(evolution.topology.find("w1").is_some());
 }
+
+/// Evolves `OLD` with one more host, whose fields are `given`.
+fn with_host(given: &str) -> Evolution {
+    let host =
+        format!("[[host]]\nname = \"w1\"\nrole = \"worker\"\n{given}\n[[link]]\nends = [\"leaf\", \"w0\"]");
+    let newer = OLD.replacen("[[link]]\nends = [\"leaf\", \"w0\"]", &host, 1);
+    let newer = newer + "[[link]]\nends = [\"leaf\", \"w1\"]\n";
+    // The addresses and the id of the host are free in the newer file, where those of the server are others.
+    let newer = newer.replacen("role = \"server\"", "role = \"server\"\nid = 9\nip = \"10.0.9.9\"", 1);
+    Topology::parse(OLD, "old").unwrap().evolve(&Topology::parse(&newer, "newer").unwrap())
+}
+
+#[test]
+fn a_new_host_must_not_have_an_id_or_address_that_is_in_use() {
+    // In the old file, the server has the id 1002 and the addresses 10.0.0.2 and 02:00:0a:00:00:02.
+    let free = with_host("id = 1009\nip = \"10.0.0.9\"\nmac = \"02:00:00:00:00:09\"");
+    assert!(free.taken.contains(&"host w1".to_owned()), "{:?}", free.refused);
+    assert!(free.topology.find("w1").is_some());
+    for in_use in [
+        "id = 1002\nip = \"10.0.0.9\"\nmac = \"02:00:00:00:00:09\"",
+        "id = 1009\nip = \"10.0.0.2\"\nmac = \"02:00:00:00:00:09\"",
+        "id = 1009\nip = \"10.0.0.9\"\nmac = \"02:00:0a:00:00:02\"",
+    ] {
+        let evolution = with_host(in_use);
+        assert!(evolution.refused.iter().any(|what| what.starts_with("host w1 is new")), "{in_use}");
+        assert!(evolution.topology.find("w1").is_none());
+    }
+}
+
+#[test]
+fn a_link_may_have_its_ends_in_the_other_order() {
+    let loaded = OLD.replacen("\"w0\"]", "\"w0\"]\nload = [\"3 Mbit/s\", \"4 Mbit/s\"]", 1);
+    let old = Topology::parse(&loaded, "old").unwrap();
+    let evolved = |load: &str| {
+        let link = format!("ends = [\"w0\", \"leaf\"]\nload = {load}");
+        let newer = OLD.replacen("ends = [\"leaf\", \"w0\"]", &link, 1);
+        let evolution = old.evolve(&Topology::parse(&newer, "newer").unwrap());
+        assert!(evolution.refused.is_empty(), "{:?}", evolution.refused);
+        let (_, link) = evolution.topology.links().next().unwrap();
+        (evolution.taken.len(), link.load)
+    };
+    assert_eq!(evolved("[\"4 Mbit/s\", \"3 Mbit/s\"]"), (0, [3_000_000, 4_000_000]));
+    assert_eq!(evolved("[\"5 Mbit/s\", \"6 Mbit/s\"]"), (1, [6_000_000, 5_000_000]));
+}
+
+#[test]
+fn the_description_is_taken_without_a_note() {
+    let (_, evolution) = evolve("name = \"small\"", "name = \"small\"\ndescription = \"a rack\"");
+    assert_eq!((evolution.topology.description(), evolution.taken.len()), ("a rack", 0));
+}

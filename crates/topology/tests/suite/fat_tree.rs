@@ -69,3 +69,45 @@ fn what_is_no_fat_tree_is_refused() {
     }
     assert!(FatTree::new(62, 40_000).is_ok());
 }
+
+#[test]
+fn the_tree_is_described_by_its_numbers() {
+    let tree = FatTree::new(6, 5).unwrap();
+    assert_eq!(tree.workers(), 5);
+    // k = 6: 6 pods, 5 k² / 4 = 45 switches and k³ / 4 = 54 hosts.
+    let topology = topology(6, 5);
+    assert_eq!(topology.name(), "fat-tree-6");
+    let described = "5 workers on a fat tree of 6-port switches: 6 pods, 45 switches, 54 hosts";
+    assert_eq!(topology.description(), described);
+}
+
+/// Compares the links with the definition for k = 4. The core switches form two groups of two.
+#[test]
+fn aggregation_switches_reach_their_group_of_core_switches_and_all_edges_of_their_pod() {
+    let topology = topology(4, 15);
+    let neighbours = |name: &str| {
+        let of = topology.neighbours(topology.find(name).unwrap()).into_iter();
+        of.map(|there| topology[there.node].name.clone()).collect::<BTreeSet<_>>()
+    };
+    for pod in 0..4 {
+        for (group, cores) in [["core0", "core1"], ["core2", "core3"]].into_iter().enumerate() {
+            let edges = [0, 1].map(|edge| format!("edge{pod}-{edge}"));
+            let expected: BTreeSet<_> = cores.map(str::to_owned).into_iter().chain(edges).collect();
+            assert_eq!(neighbours(&format!("agg{pod}-{group}")), expected);
+        }
+    }
+    // With 15 workers, every host is in use, in order: host 0 is the server, and host n has rank n − 1.
+    let below = |names: [&str; 2]| {
+        let above = [0, 1].map(|group| format!("agg0-{group}"));
+        names.map(str::to_owned).into_iter().chain(above).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(neighbours("edge0-0"), below(["ps", "w0"]));
+    assert_eq!(neighbours("edge0-1"), below(["w1", "w2"]));
+}
+
+#[test]
+fn the_same_rate_for_all_links_is_given_once() {
+    let tree = FatTree::new(4, 3).unwrap();
+    assert_eq!(tree.to_toml("10 Gbit/s"), tree.to_toml_with("10 Gbit/s", "10 Gbit/s"));
+    assert_eq!(tree.to_toml("10 Gbit/s").matches("rate").count(), 1);
+}
