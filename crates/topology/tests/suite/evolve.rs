@@ -191,3 +191,19 @@ fn the_description_is_taken_without_a_note() {
     let (_, evolution) = evolve("name = \"small\"", "name = \"small\"\ndescription = \"a rack\"");
     assert_eq!((evolution.topology.description(), evolution.taken.len()), ("a rack", 0));
 }
+
+#[test]
+fn a_new_link_ends_at_the_new_host_although_an_old_host_is_missing() {
+    let with = |host: &str, given: &str, port: u16| {
+        let entry = format!("[[host]]\nname = \"{host}\"\nrole = \"worker\"\n{given}\n[[link]]");
+        let link = format!("[[link]]\nends = [\"leaf:{port}\", \"{host}\"]\n");
+        Topology::parse(&(OLD.replacen("[[link]]", &entry, 1) + &link), host).unwrap()
+    };
+    let old = with("w1", "", 3);
+    let evolution = old.evolve(&with("w2", "id = 1009\nip = \"10.0.0.9\"", 4));
+    assert_eq!(evolution.taken, ["host w2", "the link between leaf and w2"]);
+    let topology = evolution.topology;
+    let [leaf, w1, w2] = ["leaf", "w1", "w2"].map(|name| topology.find(name).unwrap());
+    let seen = [3, 4].map(|port| topology.neighbour(leaf, port).unwrap().node);
+    assert_eq!((seen, topology.neighbours(w2)[0].node), ([w1, w2], leaf));
+}
