@@ -45,7 +45,11 @@ impl From<Status> for End {
         let refused = |why: String| Self::Refused(format!("the controller refuses this host: {why}"));
         match status.code() {
             Code::NotFound | Code::PermissionDenied | Code::FailedPrecondition => refused(reason),
-            Code::Unimplemented => refused(format!("it is of an older version ({reason})")),
+            // A controller of another version does not have the call.
+            Code::Unimplemented => Self::Refused(
+                "the controller is of another version than this daemon: install the same version on all machines"
+                    .to_owned(),
+            ),
             _ => Self::Unreachable(reason),
         }
     }

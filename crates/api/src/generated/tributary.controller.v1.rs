@@ -1128,11 +1128,11 @@ pub struct HostDaemon {
     #[prost(bool, tag = "3")]
     pub works: bool,
     /// The host's last reported condition. Absent before the first report.
-    #[prost(message, optional, tag = "4")]
+    #[prost(message, optional, tag = "5")]
     pub condition: ::core::option::Option<HostCondition>,
     /// The difference between the host's clock and the controller's clock. Negative: the host's clock is
     /// behind.
-    #[prost(sint64, tag = "5")]
+    #[prost(sint64, tag = "6")]
     pub clock_ahead_milliseconds: i64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
