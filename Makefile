@@ -13,7 +13,7 @@ help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
 
 demo: ## train over an in-network aggregation tree, all in one process (ARGS="--loss 0.01")
-	@echo "Building what the demo needs: less than two minutes from nothing on two cores; after that it starts at once."
+	@echo "Building what the demo needs: two to three minutes from nothing on two cores; after that it starts at once."
 	$(CARGO) run --profile demo --locked -p tributary-demo -- $(ARGS)
 
 # PyTorch is installed while Rust is built and tested.
