@@ -1,4 +1,4 @@
-//! Checks that the book contains every page of the documentation, and that pages name files that exist.
+//! Checks the pages: the book contains each of them, and each file that they name exists.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -39,7 +39,7 @@ fn pages(docs: &Path, folder: &Path, found: &mut BTreeSet<PathBuf>) {
 
 #[test]
 fn every_page_is_in_the_book() {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let docs = root().join("docs");
     let summary = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
     let links = summary.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     let mut there = BTreeSet::new();

@@ -1,8 +1,9 @@
 //! Tests of the bytes of the format.
 //! Codes that are stored, or that another version of this program sends, must stay readable.
 
-use crate::support::{codec, encode};
 use tributary_codec::decode;
+
+use crate::support::{codec, encode};
 
 const GRADIENT: [f32; 10] = [-4.0, -1.0, 0.5, 8.0, 8.0, 0.5, -1.0, -4.0, 0.5, 0.5];
 

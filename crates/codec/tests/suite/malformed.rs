@@ -1,11 +1,12 @@
 //! Tests of malformed codes.
 //! Codes come from a network, so any bytes must be decoded or rejected, and none trusted.
 
-use crate::support::{ALL, encode, gradients, long_tailed};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tributary_codec::wire::{HEADER_LEN, VERSION};
 use tributary_codec::{DecodeError, decode};
+
+use crate::support::{ALL, encode, gradients, long_tailed};
 
 /// The numbers of codecs in the format.
 const CASQ: u8 = 4;

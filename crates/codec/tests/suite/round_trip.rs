@@ -1,11 +1,12 @@
 //! Tests of values that are decoded from encoded gradients.
 
-use crate::support::{ALL, codec, encode, error, gradients, long_tailed};
 use proptest::prelude::*;
 use tributary_codec::{
     Buckets, Casq, Codec, EncodeError, ErrorFeedback, Kind, Lossy, Quantile, Shared, TernGrad, TopK,
     Uncompressed, Uniform, decode,
 };
+
+use crate::support::{ALL, codec, encode, error, gradients, long_tailed};
 
 fn there_and_back(name: &str, gradient: &[f32]) -> Vec<f32> {
     decode(&encode(name, gradient), gradient.len()).unwrap()

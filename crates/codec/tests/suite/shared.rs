@@ -1,8 +1,9 @@
 //! Tests of codes that can be summed without decoding.
 
-use crate::support::long_tailed;
 use proptest::prelude::*;
 use tributary_codec::{Codebook, Codec, EncodeError, Lanes, LanesError, Shared, Sketch, decode};
+
+use crate::support::long_tailed;
 
 /// Makes gradients of several workers, with equal distributions but different values.
 fn workers(count: usize, len: usize) -> Vec<Vec<f32>> {

@@ -1,7 +1,5 @@
 //! Tests of faults in a lab and their repair: cut links, killed daemons, and slow processes.
 
-use crate::support;
-
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::{Child, Stdio};
@@ -11,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use tributary_lab::{Cut, Lab, LabError, LabOptions, Slowdown, SwitchKind};
 use tributary_topology::Topology;
+
+use crate::support;
 
 const PORT: u16 = 7000;
 /// The longest wait for one step; every step needs far less time.

@@ -1,7 +1,5 @@
 //! Tests that labs are created or refused, and removed completely, even if their creator is killed.
 
-use crate::support;
-
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -12,6 +10,8 @@ use std::thread;
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use tributary_lab::{CONTROLLER, Lab, LabError, LabOptions, SwitchKind};
 use tributary_link::InterfaceCondition;
+
+use crate::support;
 
 /// The variable with the name of the lab to create. It is for a test of this file that runs again as a
 /// separate process.

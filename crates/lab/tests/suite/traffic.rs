@@ -1,8 +1,6 @@
 //! Tests that frames reach their destinations once, no faster than the rate, and with the losses of the
 //! options.
 
-use crate::support;
-
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::thread;
@@ -11,6 +9,8 @@ use std::time::{Duration, Instant};
 use tributary_lab::{CONTROLLER, Lab, LabOptions, SwitchKind};
 use tributary_link::{FramePort as _, InterfacePort};
 use tributary_topology::{Host, Topology};
+
+use crate::support;
 
 /// A UDP and TCP port. Each lab has its own network, so no other program uses it.
 const PORT: u16 = 7000;

@@ -4,9 +4,10 @@
 
 use std::process::Command;
 
-use crate::cable::{ADDRESSES, Cable};
 use tributary_link::{BATCH, FramePort, InterfacePort, LinkError};
 use tributary_testkit::netns;
+
+use crate::cable::{ADDRESSES, Cable};
 
 /// Returns a numbered frame that is not IP, so that no host handles it.
 fn numbered(number: u32, len: usize) -> Vec<u8> {

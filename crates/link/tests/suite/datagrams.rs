@@ -3,8 +3,6 @@
 //!
 //! The tests need root and `ip` (iproute2). Without them, they print that and pass.
 
-use crate::cable;
-
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
@@ -12,7 +10,6 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::cable::{ADDRESSES, Cable};
 use mio::Events;
 use pnet_packet::Packet;
 use pnet_packet::ipv4::{self, Ipv4Packet, MutableIpv4Packet};
@@ -26,6 +23,9 @@ use rustix::net::netdevice::name_to_index;
 use socket2::{Domain, Socket, Type};
 use tributary_link::{FramePort, InterfacePort, Mark, split_datagrams};
 use tributary_testkit::netns;
+
+use crate::cable;
+use crate::cable::{ADDRESSES, Cable};
 
 /// The number of bytes in front of the datagram's payload.
 const HEADERS: usize = 42;

@@ -2,14 +2,14 @@
 //!
 //! The tests need root and `ip` (iproute2). Without them, they print that and pass.
 
-use crate::cable;
-
 use std::time::{Duration, Instant};
 
-use crate::cable::{ADDRESSES, Cable, PATIENCE};
 use mio::Events;
 use tributary_link::{Carried, FramePort, InterfacePort, LinkError, MIN_FRAME_BYTES, Mark};
 use tributary_testkit::netns;
+
+use crate::cable;
+use crate::cable::{ADDRESSES, Cable, PATIENCE};
 
 /// Returns a frame that is not IP, so that no host handles it.
 fn frame(len: usize) -> Vec<u8> {

@@ -1,10 +1,10 @@
 //! Tests when a job should move to another tree, and how its own traffic matters.
 
-use std::path::PathBuf;
-
 use tributary_planner::{FabricState, JobRequest, Member, Plan, is_better, plan};
 use tributary_topology::{LinkDirection, LinkKey, NodeKey, Topology};
 use tributary_wire::SliceWidth;
+
+use crate::shipped::shipped;
 
 struct Fabric {
     topology: Topology,
@@ -13,8 +13,7 @@ struct Fabric {
 
 impl Fabric {
     fn shipped(name: &str) -> Self {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../topologies").join(name);
-        Self::of(Topology::load(path).unwrap())
+        Self::of(shipped(name))
     }
 
     fn of(topology: Topology) -> Self {

@@ -1,14 +1,14 @@
 //! Tests the choice of the workers and the server that continue after failures.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
-
 use proptest::prelude::*;
 use proptest::sample::Index;
+use std::collections::BTreeSet;
 use tributary_planner::{Chosen, FabricState, JobRequest, Member, PlanError, choose, plan, reachable};
 use tributary_testkit::topologies::topologies;
 use tributary_topology::{LinkKey, NodeKey, Topology};
 use tributary_wire::SliceWidth;
+
+use crate::shipped::shipped;
 
 struct Fabric {
     topology: Topology,
@@ -18,8 +18,7 @@ struct Fabric {
 
 impl Fabric {
     fn shipped(name: &str) -> Self {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../topologies").join(name);
-        Self::of(Topology::load(path).unwrap())
+        Self::of(shipped(name))
     }
 
     fn of(topology: Topology) -> Self {

@@ -1,6 +1,6 @@
 //! Tests of plans and schedules.
 
-#![allow(clippy::panic, clippy::unwrap_used, reason = "all of it is a test")]
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "all of it is a test")]
 
 mod better;
 mod choose;

@@ -1,11 +1,12 @@
 //! Tests of plans on random topologies: packets are walked through their tables.
 
-use crate::network::{variants, walk};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use tributary_planner::{Downlink, FabricState, JobRequest, PlanError, plan};
 use tributary_testkit::topologies::topologies;
 use tributary_topology::Topology;
+
+use crate::network::{variants, walk};
 
 /// Returns jobs of 1,024 bytes with every combination of aggregation and downlink.
 fn jobs(topology: &Topology) -> Vec<JobRequest> {

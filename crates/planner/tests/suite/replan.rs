@@ -1,11 +1,12 @@
 //! Tests of plans for jobs that have lost a part of their tree, compared with fresh plans.
 
-use crate::network::{variants, walk};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use tributary_planner::{FabricState, JobRequest, Plan, PlanError, plan, replan};
 use tributary_testkit::topologies::topologies;
 use tributary_topology::{FatTree, NodeKey, Topology};
+
+use crate::network::{variants, walk};
 
 /// Kills a switch, a link or a worker's host.
 fn dies(topology: &Topology, state: &mut FabricState, job: &mut JobRequest, (kind, which): (u8, Index)) {

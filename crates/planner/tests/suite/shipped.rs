@@ -11,7 +11,8 @@ use tributary_wire::Hop;
 const SLOTS: u32 = 4096;
 const MIB: u64 = 1 << 20;
 
-fn shipped(name: &str) -> Topology {
+/// Loads a topology that the project ships.
+pub(crate) fn shipped(name: &str) -> Topology {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../topologies").join(name);
     Topology::load(path).unwrap()
 }

@@ -1,12 +1,13 @@
 //! Tests of plans that are written to disk and restored.
 
-use crate::network::{variants, walk};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use serde_json::Value;
 use tributary_planner::{FabricState, JobRequest, Plan, StoredPlan, StoredPlanError, plan};
 use tributary_testkit::topologies::topologies;
 use tributary_topology::Topology;
+
+use crate::network::{variants, walk};
 
 const THREE_TIER: &str = include_str!("../../../../topologies/three-tier-8.toml");
 

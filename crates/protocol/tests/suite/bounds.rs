@@ -1,9 +1,10 @@
 //! Tests of the bounds that a worker announces if its elements were measured before.
 
-use crate::alone::{Slice, answer, config, integers, sent, seqs};
 use proptest::prelude::*;
 use tributary_protocol::{AllReduce, Bounds, ElementType, GradientData, OperationEvent, Sums, Time, Worker};
 use tributary_wire::{Operator, SliceWidth};
+
+use crate::alone::{Slice, answer, config, integers, sent, seqs};
 
 const WIDTH: SliceWidth = SliceWidth::ETHERNET;
 

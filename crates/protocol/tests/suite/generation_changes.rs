@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use crate::alone::{ME, Slice, answer, config, give, integers, job, sent, seqs, served};
 use tributary_protocol::{
     AllReduce, CollectiveError, ConfigError, GradientData, Missing, OperationEvent, OperationId, Sums, Time,
     Worker, WorkerConfig, WorkerProgress,
 };
 use tributary_wire::{Header, Rank, Seq, Totals};
+
+use crate::alone::{ME, Slice, answer, config, give, integers, job, sent, seqs, served};
 
 const NOW: Time = Time::ZERO;
 const OTHER: Rank = Rank::new(8);

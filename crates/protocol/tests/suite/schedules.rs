@@ -1,15 +1,15 @@
 //! Tests of workers and a server with random losses, duplicates, reordering and reboots.
 //! There must never be a wrong sum, and the job must never get stuck.
 
-use crate::fabric;
-
-use crate::world::{Churn, Faults, OperationOutcome, Setup, World, operation};
 use half::{bf16, f16};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_protocol::{AllReduce, CollectiveError, Downlink, GradientData, NotFinite, OperationId, Sums};
 use tributary_wire::{Operator, Rank, Seq};
+
+use crate::fabric;
+use crate::world::{Churn, Faults, OperationOutcome, Setup, World, operation};
 
 const STEPS: usize = 60_000;
 

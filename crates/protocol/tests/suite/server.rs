@@ -1,9 +1,7 @@
 //! Tests of a single server: the slices that it completes, answers and rejects.
 
-#[allow(dead_code, reason = "only its server is used here")]
 use std::time::Duration;
 
-use crate::alone::{ME, served};
 use tributary_protocol::{
     ConfigError, Downlink, ElementType, FinishedSlice, OperationEvent, OperationId, Recipient, Server,
     ServerConfig, StartError, Tensor, Time, vouching_key,
@@ -11,6 +9,8 @@ use tributary_protocol::{
 use tributary_wire::{
     Header, Hop, JobId, JobSecret, Kind, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Totals, ValuesView,
 };
+
+use crate::alone::{ME, served};
 
 const WINDOW: u32 = 4;
 const RANKS: [Rank; 3] = [Rank::new(0), Rank::new(1), Rank::new(2)];

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::time::Duration;
 use std::{env, fs, mem};
 
-use crate::format::{Operation, Packet, Step, Vector, elements, sums};
 use tributary_protocol::{
     AllReduce, Downlink, OperationEvent, Server, ServerConfig, Time, Timers, Worker, WorkerConfig,
     vouching_key,
@@ -15,6 +14,8 @@ use tributary_protocol::{
 use tributary_wire::{
     Header, Hop, JobId, JobSecret, NodeId, Operator, Rank, Seq, SliceWidth, ValuesView, values,
 };
+
+use crate::format::{Operation, Packet, Step, Vector, elements, sums};
 
 /// The environment variable with which the test writes the files instead of comparing them.
 const REGENERATE: &str = "TRIBUTARY_REGENERATE";

@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use crate::alone::{ME, answer, config, give, integers, job, sent, seqs, served};
 use tributary_protocol::{
     AllReduce, ConfigError, GradientData, OperationEvent, OperationId, StartError, Sums, Time, Worker,
     WorkerConfig,
 };
 use tributary_wire::{Header, Operator, Rank, SliceWidth};
+
+use crate::alone::{ME, answer, config, give, integers, job, sent, seqs, served};
 
 #[test]
 fn sums_wait_for_their_bounds_and_each_slice_for_the_one_a_window_before() {

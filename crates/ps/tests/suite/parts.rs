@@ -2,7 +2,6 @@
 
 use std::num::{NonZeroU16, NonZeroU64};
 
-use crate::serving::{PARAMETERS, Raw, Running, hello};
 use proptest::prelude::*;
 use tonic::Code;
 use tributary_api::ps::server_message::Message as Told;
@@ -12,6 +11,8 @@ use tributary_codec::Kind;
 use tributary_ps::client::{Client, ClientError, ClientOptions, PartError, Step};
 use tributary_ps::optimizer::OptimizerKind;
 use tributary_ps::server::{JobSpec, PolicyKind};
+
+use crate::serving::{PARAMETERS, Raw, Running, hello};
 
 /// The order in which two workers push. With it, neither waits for the other under any policy except
 /// the synchronous one. The first worker is up to three gradients ahead, and at times more than an

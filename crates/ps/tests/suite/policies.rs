@@ -4,11 +4,12 @@
 use std::num::NonZeroU64;
 use std::time::Instant;
 
-use crate::support::{Clock, Ledger, policies};
 use proptest::prelude::*;
 use tributary_ps::policy::{
     A2s, Action, Asp, Bsp, Dssp, Policy, Spread, Ssp, SyncSwitch, WeightedGradient, Worker,
 };
+
+use crate::support::{Clock, Ledger, policies};
 
 const EPOCH: NonZeroU64 = NonZeroU64::new(5).unwrap();
 /// Relative step times of the workers in systems.md, times ten.

@@ -3,9 +3,10 @@
 
 use std::num::NonZeroU64;
 
-use crate::support::Clock;
 use proptest::prelude::*;
 use tributary_ps::policy::{A2s, Action, Policy, Spread, WeightedGradient, Worker};
+
+use crate::support::Clock;
 
 /// The server's state, with the names of the restatement.
 struct Reference {

@@ -4,9 +4,10 @@ use std::fs;
 use std::num::{NonZeroU16, NonZeroU64};
 use std::path::Path;
 
-use crate::serving::{PARAMETERS, Running};
 use tributary_ps::client::{Client, ClientOptions};
 use tributary_ps::server::{CheckpointError, JobSettings, JobSpec, ParameterServer, PolicyKind, ServerError};
+
+use crate::serving::{PARAMETERS, Running};
 
 const GRADIENT: [f32; PARAMETERS] = [5.0, 4.0, 3.0, 2.5, 2.0, 1.5, 1.0, 0.5, 0.25, 0.125];
 

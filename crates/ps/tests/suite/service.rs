@@ -3,7 +3,6 @@
 
 use std::num::NonZeroU16;
 
-use crate::serving::{PARAMETERS, Raw, Running, hello};
 use tonic::Code;
 use tributary_api::JobCredentials;
 use tributary_api::ps::worker_message::Message;
@@ -11,6 +10,8 @@ use tributary_api::ps::{Hello, Push, Step, server_message};
 use tributary_codec::{Kind, decode};
 use tributary_ps::client::{Client, ClientError, ClientOptions};
 use tributary_ps::server::PolicyKind;
+
+use crate::serving::{PARAMETERS, Raw, Running, hello};
 
 #[tokio::test]
 async fn what_is_malformed_ends_its_own_session_and_releases_the_others() {

@@ -1,8 +1,6 @@
 //! Tests of trust between peers, and of the errors that refused peers get. The connections are real,
 //! with certificates of a test CA.
 
-use crate::raw;
-
 use std::convert::Infallible;
 use std::fs;
 use std::net::SocketAddr;
@@ -16,6 +14,7 @@ use tower::service_fn;
 use tributary_transport::{ClientTls, ConnectError, Remote, ServerTls, incoming};
 
 use crate::ca::{Ca, controller_at, days, host, long_ago};
+use crate::raw;
 
 /// Starts a gRPC server without services.
 async fn serve(tls: Option<ServerTls>) -> SocketAddr {

@@ -1,5 +1,4 @@
 //! Gradients for the tests.
-#![allow(dead_code, clippy::unwrap_used)]
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,8 +1,6 @@
 //! Helpers of the labs' tests. The tests need root and the Debian packages that the crate's
 //! documentation names. Without them, the tests print that they are skipped, and pass.
 
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)] // helpers of several tests
-
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;

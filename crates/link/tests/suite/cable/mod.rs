@@ -1,6 +1,5 @@
 //! A pair of virtual Ethernet interfaces with a port at each end, in the test's own network
 //! namespace.
-#![allow(dead_code, reason = "each test uses its part")]
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
 //! A simulated network with the tables of a plan, through which tests send packets.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,7 +1,5 @@
 //! A server over TCP, its clients, and a worker that can send any message.
 
-#![allow(dead_code, reason = "not every test uses all of it")]
-
 use std::num::{NonZeroU16, NonZeroU64};
 use std::path::Path;
 

@@ -1,7 +1,5 @@
 //! Workers with different speeds on a virtual clock, which use one policy.
 
-#![allow(dead_code, reason = "not every test uses all of it")]
-
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::num::NonZeroU64;

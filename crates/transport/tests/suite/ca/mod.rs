@@ -1,5 +1,4 @@
 //! A test CA whose certificates are in files.
-#![allow(dead_code, reason = "each test file uses its own part")]
 
 use std::fs;
 use std::path::PathBuf;
