@@ -36,6 +36,14 @@ pub enum StartError {
         /// The bytes that the all-reduce would have needed, in addition to the contributed elements.
         bytes: u64,
     },
+    /// The parts of the contribution differ in element type or length.
+    #[error(
+        "all-reduce of \"{tensor}\": its parts differ in element type or length: give parts that are alike"
+    )]
+    Parts {
+        /// The tensor's name.
+        tensor: String,
+    },
     /// The server was configured without the members' secret, so it cannot read sums.
     #[error("all-reduce of \"{tensor}\": this server does not read sums: it must be set up to")]
     ReadsNothing {

@@ -18,7 +18,9 @@ mod worker;
 
 pub use config::{ConfigError, DEFAULT_WINDOW, MAX_WINDOW, ServerConfig, Timers, WorkerConfig};
 pub use error::{CollectiveError, Missing, StartError};
-pub use numbers::{AllReduce, Bounds, ElementType, GradientData, NotFinite, Reduced, Run, Sums, Tensor};
+pub use numbers::{
+    AllReduce, Bounds, ElementType, GradientData, JointAllReduce, NotFinite, Part, Reduced, Run, Sums, Tensor,
+};
 pub use operation::{OperationEvent, OperationId};
 pub use server::{Recipient, ResultOut, Server, ServerStats};
 pub use takeover::{FinishedSlice, TakeOver, TakeOverError, merge};

@@ -8,7 +8,7 @@ use bytemuck::cast_vec;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tonic::Status;
 use tributary_api::agent::v1;
-use tributary_protocol::{AllReduce, ElementType, StartError, Sums};
+use tributary_protocol::{AllReduce, ElementType, JointAllReduce, StartError, Sums};
 
 use super::account::Account;
 use super::member::Member;
@@ -83,8 +83,10 @@ impl Reducing {
         let milliseconds = Some(request.deadline_milliseconds).filter(|milliseconds| *milliseconds > 0);
         let reduction = agent.start_reduce(ReduceRequest {
             part: part(&request),
-            operation: AllReduce { name: request.name, data, weight: request.weight },
-            bounds: Some(bounds),
+            operation: JointAllReduce {
+                bounds: Some(bounds),
+                ..AllReduce { name: request.name, data, weight: request.weight }.into()
+            },
             deadline: milliseconds.map(Duration::from_millis),
             regroup: request.regroup_generation,
             position,

@@ -5,16 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tributary_protocol::{AllReduce, Bounds, Reduced};
+use tributary_protocol::{AllReduce, JointAllReduce, Reduced};
 
 use super::members::Members;
 use super::training_progress::StepPart;
 
 /// A request for an all-reduce.
 pub(crate) struct ReduceRequest {
-    pub(crate) operation: AllReduce,
-    /// The bounds of the operation's elements, if they are known.
-    pub(crate) bounds: Option<Bounds>,
+    pub(crate) operation: JointAllReduce,
     /// The time limit of the all-reduce, counted from the end of the preceding all-reduce; `None` if it
     /// has no limit.
     pub(crate) deadline: Option<Duration>,
@@ -35,8 +33,7 @@ impl ReduceRequest {
     /// Returns a request without a limit or a position, which keeps nothing.
     pub(crate) fn new(operation: AllReduce) -> Self {
         Self {
-            operation,
-            bounds: None,
+            operation: operation.into(),
             deadline: None,
             regroup: 0,
             part: StepPart::Other,

@@ -158,8 +158,8 @@ impl WorkerState {
     }
 
     fn start(&mut self, now: Time, request: ReduceRequest, reply: ReduceReply) {
-        let ReduceRequest { operation, bounds, deadline, part, position, held, .. } = request;
-        match self.worker.start_measured(operation, bounds) {
+        let ReduceRequest { operation, deadline, part, position, held, .. } = request;
+        match self.worker.start_joint(operation) {
             Ok(id) => {
                 let synchronises = self.joined.take();
                 self.held.insert(id, held);

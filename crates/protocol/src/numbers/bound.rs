@@ -78,6 +78,31 @@ impl Bound {
         Self { top: (u64::BITS - largest.leading_zeros()) as u16, ..Self::default() }
     }
 
+    /// Returns the bound of this part of a contribution, whose values have a factor, for a contribution of
+    /// the total `weight`. [`lanes`](Self::lanes) must get that weight.
+    pub(crate) fn of_part(self, element_type: ElementType, factor: u32, weight: u32) -> Self {
+        if element_type != ElementType::F32 || factor == weight {
+            return self;
+        }
+        // `lanes` makes units coarser by the bits of the weight, but only the factor makes these values larger.
+        let bits = |number: u32| number.max(1).ilog2() as u16;
+        let fine = if self.fine == 0 { 0 } else { self.fine.saturating_sub(bits(factor)) + bits(weight) };
+        let floor =
+            if self.floor == 0 { 0 } else { (self.floor + bits(factor)).saturating_sub(bits(weight)) };
+        Self { fine, floor, ..self }
+    }
+
+    /// Returns the bound of the sum of two parts.
+    pub(crate) fn joined(self, other: Self) -> Self {
+        Self {
+            top: self.top.max(other.top),
+            fine: self.fine.max(other.fine),
+            // The sum of an element's magnitudes is at least each part's floor.
+            floor: self.floor.max(other.floor),
+            not_finite: self.not_finite || other.not_finite,
+        }
+    }
+
     /// Returns true if a value is NaN or infinite.
     pub(crate) fn has_not_finite(self) -> bool {
         self.not_finite

@@ -80,6 +80,39 @@ impl Bounds {
         self.measured += elements.len();
     }
 
+    /// Returns the bounds of the elements before and of the `next` elements, which follow them. The first
+    /// elements must be whole slices.
+    #[must_use]
+    pub fn followed_by(mut self, next: Self) -> Self {
+        self.bounds.extend(next.bounds);
+        self.measured += next.measured;
+        self
+    }
+
+    /// Returns the bounds of a contribution of the total `weight` whose parts have these bounds and factors;
+    /// `None` if there are no parts, or if they differ in type, width or length.
+    pub fn of_parts(parts: impl IntoIterator<Item = (Self, u32)>, weight: u32) -> Option<Self> {
+        let mut parts = parts.into_iter().map(|(mut part, factor)| {
+            let element_type = part.element_type;
+            part.bounds.iter_mut().for_each(|bound| *bound = bound.of_part(element_type, factor, weight));
+            part
+        });
+        let mut all = parts.next()?;
+        for part in parts {
+            let shape = |bounds: &Self| (bounds.width, bounds.element_type, bounds.measured);
+            if shape(&part) != shape(&all) {
+                return None;
+            }
+            all.bounds.iter_mut().zip(part.bounds).for_each(|(all, part)| *all = all.joined(part));
+        }
+        Some(all)
+    }
+
+    /// Returns true if an element that was measured is NaN or infinite.
+    pub fn has_not_finite(&self) -> bool {
+        self.bounds.iter().any(|bound| bound.has_not_finite())
+    }
+
     /// Returns the bound of each block, if these bounds cover all elements of `tensor` in slices of this
     /// width.
     pub(crate) fn of(self, width: SliceWidth, tensor: &Tensor) -> Option<Vec<Bound>> {

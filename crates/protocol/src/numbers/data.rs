@@ -20,6 +20,15 @@ pub struct AllReduce {
     pub weight: u32,
 }
 
+/// A part of a member's contribution.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// The elements.
+    pub data: GradientData,
+    /// The factor by which the elements are multiplied.
+    pub factor: u32,
+}
+
 /// The description of one operation's tensor, without its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tensor {
@@ -77,6 +86,18 @@ impl GradientData {
     /// Returns true if the data has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Returns the elements as they are while they are reduced.
+    pub(crate) fn into_values(self) -> Sums {
+        match self {
+            Self::F32(values) | Self::F16(values) | Self::BF16(values) | Self::F32Exact(values) => {
+                Sums::F32(values)
+            }
+            Self::F64(values) => Sums::F64(values),
+            Self::I32(values) => Sums::I32(values),
+            Self::I64(values) => Sums::I64(values),
+        }
     }
 
     /// Returns the type of the elements.

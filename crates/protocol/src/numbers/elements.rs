@@ -10,7 +10,7 @@ use tributary_wire::values::read;
 use tributary_wire::{SliceWidth, ValuesView};
 
 use super::bound::Bound;
-use super::data::{ElementType, GradientData, Sums, filled};
+use super::data::{ElementType, Part, Sums, filled};
 use super::fixed_point::{Number, Scale};
 use super::prefetch::prefetch;
 use super::vectors;
@@ -23,9 +23,16 @@ const MOST_BLOCKS: usize = SliceWidth::WIDEST.blocks_of_values();
 pub(crate) struct DoesNotFit;
 
 /// All elements of an operation at one participant.
-/// Blocks that have a result hold sums; the other blocks hold the contribution.
 #[derive(Debug, Clone)]
-pub(crate) struct Elements(Sums);
+pub(crate) struct Elements {
+    element_type: ElementType,
+    /// The sums of blocks that have a result. The other blocks hold the first part of the contribution.
+    sums: Sums,
+    /// The factor of the first part.
+    factor: u32,
+    /// The other parts of the contribution, with their factors.
+    further: Vec<(Sums, u32)>,
+}
 
 impl Elements {
     /// Returns the number of bytes of `len` elements.
@@ -33,17 +40,22 @@ impl Elements {
         (len as u64).saturating_mul(element_type.sum_bytes() as u64)
     }
 
-    /// Takes the elements of a contribution.
-    pub(crate) fn contributed(data: GradientData) -> Self {
-        Self(match data {
-            GradientData::F32(values)
-            | GradientData::F16(values)
-            | GradientData::BF16(values)
-            | GradientData::F32Exact(values) => Sums::F32(values),
-            GradientData::F64(values) => Sums::F64(values),
-            GradientData::I32(values) => Sums::I32(values),
-            GradientData::I64(values) => Sums::I64(values),
-        })
+    /// Takes the elements of a contribution. All parts must have equal types and lengths.
+    pub(crate) fn contributed(first: Part, further: Vec<Part>) -> Self {
+        // A part without weight contributes nothing, not even NaN.
+        let further = further.into_iter().filter(|part| part.factor > 0);
+        Self {
+            element_type: first.data.element_type(),
+            sums: first.data.into_values(),
+            factor: first.factor,
+            further: further.map(|part| (part.data.into_values(), part.factor)).collect(),
+        }
+    }
+
+    /// Returns the parts that have a weight, with their factors.
+    fn parts(&self) -> impl Iterator<Item = (&Sums, u32)> {
+        let first = (self.factor > 0).then_some((&self.sums, self.factor));
+        first.into_iter().chain(self.further.iter().map(|(values, factor)| (values, *factor)))
     }
 
     /// Allocates the memory for the sums of an operation that is only read.
@@ -51,39 +63,51 @@ impl Elements {
     /// # Errors
     /// [`TryReserveError`] if the allocation fails.
     pub(crate) fn awaited(element_type: ElementType, len: usize) -> Result<Self, TryReserveError> {
-        Ok(Self(match element_type {
+        let sums = match element_type {
             ElementType::I32 => Sums::I32(filled(0, len)?),
             ElementType::I64 => Sums::I64(filled(0, len)?),
             ElementType::F64 => Sums::F64(filled(0.0, len)?),
             ElementType::F32 | ElementType::F16 | ElementType::BF16 | ElementType::F32Exact => {
                 Sums::F32(filled(0.0, len)?)
             }
-        }))
+        };
+        Ok(Self { element_type, sums, factor: 0, further: Vec::new() })
     }
 
-    /// Writes the [bound](Bound) of each block of the elements in `range` to `out`.
-    /// None of them may have a result.
+    /// Writes the [bound](Bound) of each block of the elements in `range` to `out`, for a contribution of
+    /// the total `weight`. None of the elements may have a result.
     pub(crate) fn write_bounds(
         &self,
         range: Range<usize>,
-        element_type: ElementType,
+        weight: u32,
         width: SliceWidth,
         out: &mut [Bound],
     ) {
-        fn write<T>(values: &[T], block: usize, out: &mut [Bound], bound: impl Fn(&[T]) -> Bound) {
-            out.iter_mut().zip(values.chunks(block)).for_each(|(out, values)| *out = bound(values));
-        }
-        let block = width.values_in_block();
-        match &self.0 {
-            Sums::F32(values) => {
-                write(part(values, range), block, out, |block| Bound::of_floats(element_type, block));
+        let (element_type, block) = (self.element_type, width.values_in_block());
+        let mut add = |factor: u32, values: &Sums| {
+            fn write<T>(values: &[T], block: usize, out: &mut [Bound], bound: impl Fn(&[T]) -> Bound) {
+                out.iter_mut()
+                    .zip(values.chunks(block))
+                    .for_each(|(out, values)| *out = out.joined(bound(values)));
             }
-            Sums::F64(values) => {
-                write(part(values, range), block, out, |block| Bound::of_doubles(element_type, block));
+            let part_of = |bound: Bound| bound.of_part(element_type, factor, weight);
+            let range = range.clone();
+            match values {
+                Sums::F32(values) => write(part(values, range), block, out, |block| {
+                    part_of(Bound::of_floats(element_type, block))
+                }),
+                Sums::F64(values) => write(part(values, range), block, out, |block| {
+                    part_of(Bound::of_doubles(element_type, block))
+                }),
+                Sums::I32(values) => {
+                    write(part(values, range), block, out, |block| part_of(Bound::of_integers(block)));
+                }
+                Sums::I64(values) => {
+                    write(part(values, range), block, out, |block| part_of(Bound::of_long_integers(block)));
+                }
             }
-            Sums::I32(values) => write(part(values, range), block, out, Bound::of_integers),
-            Sums::I64(values) => write(part(values, range), block, out, Bound::of_long_integers),
-        }
+        };
+        self.parts().for_each(|(values, factor)| add(factor, values));
     }
 
     /// Writes the first limbs of the elements in `range`, and zeros behind them, to `out`.
@@ -92,27 +116,40 @@ impl Elements {
     pub(crate) fn write(
         &self,
         range: Range<usize>,
-        (weight, not_finite): (u32, bool),
+        not_finite: bool,
         (block, scales): (usize, &[Option<Scale>]),
         out: &mut [i32],
     ) {
         // Slices are sent in order, so the elements behind `range` are needed next.
         let (len, next) = (range.len(), range.end..range.end + range.len());
-        match &self.0 {
-            Sums::F32(values) if !not_finite => {
-                let multipliers = per_block(scales, |scale| scale.multiplier(weight));
+        let is_single = self.further.is_empty();
+        let has_one_limb = || scales.iter().flatten().all(|scale| scale.limbs() == 1);
+        match &self.sums {
+            Sums::F32(values) if !not_finite && is_single => {
+                let multipliers = per_block(scales, |scale| scale.multiplier(self.factor));
                 let values = (part(values, range), part(values, next));
                 vectors::quantise_all(values, (block, &multipliers), out);
             }
-            Sums::I32(values) if scales.iter().flatten().all(|scale| scale.limbs() == 1) => {
-                vectors::weigh_all(part(values, range), weight.cast_signed(), out);
+            // With one limb, all values are small multiples of its unit, so that their sums are exact in f64.
+            Sums::F32(_) if !not_finite && (self.element_type == ElementType::F32 || has_one_limb()) => {
+                let multipliers = per_block(scales, |scale| scale.multiplier(1));
+                let parts: Vec<_> = self
+                    .parts()
+                    .map(|(values, factor)| match values {
+                        Sums::F32(values) => (part(values, range.clone()), f64::from(factor)),
+                        Sums::F64(_) | Sums::I32(_) | Sums::I64(_) => (&[][..], 0.0),
+                    })
+                    .collect();
+                vectors::quantise_sums(&parts, (block, &multipliers), out);
+            }
+            Sums::I32(values) if is_single && has_one_limb() => {
+                vectors::weigh_all(part(values, range), self.factor.cast_signed(), out);
                 prefetch(part(values, next));
             }
             _ => {
                 for ((at, element), out) in range.enumerate().zip(out.iter_mut()) {
                     let scale = scales.get(at / block).copied().flatten();
-                    *out =
-                        scale.and_then(|scale| scale.split(self.number(element, weight)).next()).unwrap_or(0);
+                    *out = scale.map_or(0, |scale| self.first_limb(element, scale));
                 }
             }
         }
@@ -121,7 +158,7 @@ impl Elements {
 
     /// Prefetches the elements in `range` into the processor's cache.
     pub(crate) fn prefetch(&self, range: Range<usize>) {
-        match &self.0 {
+        match &self.sums {
             Sums::F32(values) => prefetch(part(values, range)),
             Sums::F64(values) => prefetch(part(values, range)),
             Sums::I32(values) => prefetch(part(values, range)),
@@ -130,28 +167,54 @@ impl Elements {
     }
 
     /// Returns the limbs of an element that has no result yet.
-    pub(crate) fn limbs(&self, element: usize, weight: u32, scale: Scale) -> impl Iterator<Item = i32> {
-        scale.split(self.number(element, weight))
+    pub(crate) fn limbs(&self, element: usize, scale: Scale) -> Vec<i32> {
+        match self.number(element) {
+            Some(number) => scale.split(number).collect(),
+            None => scale.split_sum(self.parts().map(|(values, factor)| number(values, element, factor))),
+        }
     }
 
-    /// Returns an element that has no result yet, times its weight; 0 if it is not finite.
-    fn number(&self, element: usize, weight: u32) -> Number {
-        match &self.0 {
-            // The product is rounded to f64, like the product from which the first limb is made.
-            Sums::F32(values) => Number::float(f64::from(weight) * f64::from(at(values, element)), 1),
-            Sums::F64(values) => Number::float(at(values, element), weight),
-            Sums::I32(values) => Number::integer(at(values, element).into(), weight),
-            Sums::I64(values) => Number::integer(at(values, element), weight),
+    fn first_limb(&self, element: usize, scale: Scale) -> i32 {
+        match self.number(element) {
+            Some(number) => scale.split(number).next().unwrap_or(0),
+            None => self.limbs(element, scale).first().copied().unwrap_or(0),
+        }
+    }
+
+    /// Returns the weighted sum of an element's parts, if one [`Number`] holds it; values that are not
+    /// finite count as 0. The element must not have a result yet.
+    fn number(&self, element: usize) -> Option<Number> {
+        if self.further.is_empty() {
+            return Some(number(&self.sums, element, self.factor));
+        }
+        match &self.sums {
+            // These sums may be rounded.
+            Sums::F32(_) if self.element_type == ElementType::F32 => {
+                let terms = self.parts().map(|(values, factor)| match values {
+                    Sums::F32(values) => f64::from(at(values, element)) * f64::from(factor),
+                    Sums::F64(_) | Sums::I32(_) | Sums::I64(_) => 0.0,
+                });
+                Some(Number::float(terms.filter(|term| term.is_finite()).sum(), 1))
+            }
+            Sums::F32(_) | Sums::F64(_) => None,
+            Sums::I32(_) | Sums::I64(_) => {
+                Some(Number::sum_of_integers(self.parts().map(|(values, factor)| match values {
+                    Sums::I32(values) => (at(values, element).into(), factor),
+                    Sums::I64(values) => (at(values, element), factor),
+                    Sums::F32(_) | Sums::F64(_) => (0, 0),
+                })))
+            }
         }
     }
 
     /// Returns the [class](Class) of an element that has no result yet.
     pub(crate) fn class(&self, element: usize) -> Class {
-        match &self.0 {
+        let class = |values: &Sums| match values {
             Sums::F32(values) => Class::of(at(values, element).into()),
             Sums::F64(values) => Class::of(at(values, element)),
             Sums::I32(_) | Sums::I64(_) => Class::FINITE,
-        }
+        };
+        self.parts().fold(Class::FINITE, |all, (values, _)| Class(all.0 | class(values).0))
     }
 
     /// Stores the sums of the slice with the elements in `range`.
@@ -162,7 +225,7 @@ impl Elements {
         (block, scales): (usize, &[Option<Scale>]),
         integers: ValuesView<'_>,
     ) {
-        match &mut self.0 {
+        match &mut self.sums {
             Sums::I32(sums) => {
                 read(integers, sums.get_mut(range).unwrap_or_default());
             }
@@ -198,7 +261,7 @@ impl Elements {
     ) -> Result<(), DoesNotFit> {
         let number = scale.map_or(Number::integer(0, 0), |scale| scale.join(limbs));
         let special = class.value();
-        match &mut self.0 {
+        match &mut self.sums {
             Sums::F32(sums) => {
                 put(sums, element, special.map_or_else(|| number.to_f32(), |value| value as f32));
             }
@@ -214,7 +277,18 @@ impl Elements {
 
     /// Returns the sums. All blocks must have results.
     pub(crate) fn into_sums(self) -> Sums {
-        self.0
+        self.sums
+    }
+}
+
+/// Returns an element times a factor; 0 if it is not finite.
+fn number(values: &Sums, element: usize, factor: u32) -> Number {
+    match values {
+        // The product is rounded to f64, like the product from which the first limb is made.
+        Sums::F32(values) => Number::float(f64::from(factor) * f64::from(at(values, element)), 1),
+        Sums::F64(values) => Number::float(at(values, element), factor),
+        Sums::I32(values) => Number::integer(at(values, element).into(), factor),
+        Sums::I64(values) => Number::integer(at(values, element), factor),
     }
 }
 

@@ -172,6 +172,24 @@ impl Scale {
         })
     }
 
+    /// Returns the limbs of the sum of several numbers, the first limb first.
+    pub(crate) fn split_sum(self, numbers: impl Iterator<Item = Number>) -> Vec<i32> {
+        let mut sums = vec![0_i64; self.limbs()];
+        for number in numbers {
+            sums.iter_mut().zip(self.split(number)).for_each(|(sum, limb)| *sum += i64::from(limb));
+        }
+        // As in `split`, the magnitude of each limb but the first is at most half a unit of the limb before it.
+        let mut carry = 0;
+        for (at, sum) in sums.iter_mut().enumerate().rev() {
+            *sum += carry;
+            if at > 0 {
+                carry = (*sum + (1 << self.step >> 1)) >> self.step;
+                *sum -= carry << self.step;
+            }
+        }
+        sums.into_iter().map(|limb| limb as i32).collect()
+    }
+
     /// Computes the number that the sums of all limbs represent. `sums` has the first limb first.
     pub(crate) fn join(self, sums: impl DoubleEndedIterator<Item = i32> + Clone) -> Number {
         // All digits except the leading digit are made non-negative. Then digits that are too small to matter can be
@@ -214,6 +232,12 @@ impl Number {
     /// Returns an integer times a weight.
     pub(crate) fn integer(value: i64, weight: u32) -> Self {
         Self { mantissa: i128::from(value) * i128::from(weight), exponent: 0 }
+    }
+
+    /// Returns the sum of integers times their factors. Up to 2^31 terms fit.
+    pub(crate) fn sum_of_integers(terms: impl Iterator<Item = (i64, u32)>) -> Self {
+        let products = terms.map(|(value, factor)| i128::from(value) * i128::from(factor));
+        Self { mantissa: products.sum(), exponent: 0 }
     }
 
     /// Returns a float times a weight; 0 if the float is not finite.
@@ -280,7 +304,13 @@ fn shifted_right(number: i128, by: u32) -> i128 {
 /// The magnitude of the product must be at most 2^31.
 #[inline(always)]
 pub(crate) fn quantise(value: f32, multiplier: f64) -> i32 {
-    let rounded = f64::from(value) * multiplier + ROUNDER;
+    quantise_wide(value.into(), multiplier)
+}
+
+/// Converts a value as [`quantise`] does.
+#[inline(always)]
+pub(crate) fn quantise_wide(value: f64, multiplier: f64) -> i32 {
+    let rounded = value * multiplier + ROUNDER;
     (rounded.to_bits() as u32).cast_signed()
 }
 

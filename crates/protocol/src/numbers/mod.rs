@@ -10,11 +10,13 @@ mod bounds;
 mod data;
 mod elements;
 pub(crate) mod fixed_point;
+mod joint;
 pub(crate) mod lanes;
 mod prefetch;
 pub(crate) mod vectors;
 
 pub use bounds::Bounds;
 pub(crate) use data::filled;
-pub use data::{AllReduce, ElementType, GradientData, NotFinite, Reduced, Run, Sums, Tensor};
+pub use data::{AllReduce, ElementType, GradientData, NotFinite, Part, Reduced, Run, Sums, Tensor};
 pub(crate) use elements::{Class, DoesNotFit, Elements};
+pub use joint::JointAllReduce;

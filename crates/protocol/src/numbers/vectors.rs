@@ -8,7 +8,7 @@
 use multiversion::multiversion;
 use tributary_wire::{Rank, SliceWidth, ValuesView};
 
-use super::fixed_point::quantise;
+use super::fixed_point::{quantise, quantise_wide};
 use super::lanes::owner;
 use super::prefetch::prefetch;
 
@@ -91,6 +91,20 @@ pub(crate) fn quantise_all(
         for (to, value) in out.iter_mut().zip(values) {
             *to = quantise(*value, *multiplier);
         }
+    }
+}
+
+/// Converts the sum of each value's parts to an integer as [`quantise`] does. The parts are added in f64,
+/// each times its factor, in their order. Each block of values has its own multiplier.
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+pub(crate) fn quantise_sums(parts: &[(&[f32], f64)], (block, multipliers): (usize, &[f64]), out: &mut [i32]) {
+    for ((at, out), multiplier) in out.chunks_mut(block).enumerate().zip(multipliers) {
+        let mut sums = [0.0; SliceWidth::MOST_VALUES_IN_BLOCK];
+        for (values, factor) in parts {
+            let values = values.get(at * block..).unwrap_or_default();
+            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += f64::from(*value) * factor);
+        }
+        out.iter_mut().zip(sums).for_each(|(to, sum)| *to = quantise_wide(sum, *multiplier));
     }
 }
 

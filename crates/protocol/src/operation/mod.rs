@@ -44,8 +44,13 @@ pub(crate) struct Mismatch {
 }
 
 impl Tensor {
+    /// Returns the number of bytes that each further [part](crate::JointAllReduce) of the contribution takes.
+    pub fn memory_of_part(&self) -> u64 {
+        Elements::memory(self.element_type, self.len)
+    }
+
     /// Returns the maximum number of bytes that an all-reduce of this tensor takes, with slices of this
-    /// width.
+    /// width and a contribution of one part.
     /// This includes the contributed elements, and covers the time from its start until the caller takes the result.
     pub fn memory(&self, width: SliceWidth) -> u64 {
         let layout = Layout::new(0, self.len, width);
@@ -223,7 +228,7 @@ impl<C> Operation<C> {
             None => {
                 own.resize(blocks.len(), Bound::default());
                 let elements = self.layout.elements_of(self.layout.slices_bounded_in(index));
-                self.elements.write_bounds(elements, self.tensor.element_type, width, &mut own);
+                self.elements.write_bounds(elements, weight, width, &mut own);
                 own.as_slice()
             }
         };

@@ -8,7 +8,7 @@ use tributary_wire::{Seq, SliceWidth};
 use super::layout::Layout;
 use super::{Buffers, Operation, OperationEvent, OperationId, Tensor};
 use crate::error::StartError;
-use crate::numbers::{Bounds, Elements, GradientData};
+use crate::numbers::{Bounds, Elements, Part};
 use crate::tags::Membership;
 
 /// The operations under way, oldest first.
@@ -30,19 +30,19 @@ impl<C> Operations<C> {
         Self { start, width, under_way: VecDeque::new(), begun, next: 0 }
     }
 
-    /// Allocates the memory for an operation on `tensor`, to which this member contributes `data`.
-    /// `bounds` are the bounds of the data, if they are known.
+    /// Allocates the memory for an operation on `tensor`, to which this member contributes the sum of the
+    /// parts. `bounds` are the bounds of all parts together, if they are known.
     ///
     /// # Errors
     /// [`StartError::NoMemory`] if an allocation fails.
     pub(crate) fn buffers_for(
         &self,
         tensor: &Tensor,
-        data: GradientData,
+        (first, further): (Part, Vec<Part>),
         bounds: Option<Bounds>,
     ) -> Result<Buffers, StartError> {
         let bounds = bounds.and_then(|bounds| bounds.of(self.width, tensor));
-        Buffers::take(tensor, self.width, bounds, || Ok(Elements::contributed(data)))
+        Buffers::take(tensor, self.width, bounds, || Ok(Elements::contributed(first, further)))
     }
 
     /// Allocates the memory for an operation on `tensor` whose sums are only read.

@@ -61,8 +61,8 @@ impl Operation<Contribution> {
                     _ if weight == 0 || astray => out.fill(0),
                     _ => {
                         let (elements, block) = (self.layout.elements(slice), self.layout.block());
-                        let how = (weight, self.may_have_not_finite(slice));
-                        self.elements.write(elements, how, (block, self.scales(slice)), out);
+                        let not_finite = self.may_have_not_finite(slice);
+                        self.elements.write(elements, not_finite, (block, self.scales(slice)), out);
                     }
                 }
                 weight

@@ -21,7 +21,7 @@ use crate::config::{ConfigError, WorkerConfig, check_window};
 use crate::error::{CollectiveError, Missing, StartError};
 use crate::masks::{MaskedSlice, Masks};
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
-use crate::numbers::{AllReduce, Bounds, Reduced, Tensor};
+use crate::numbers::{AllReduce, JointAllReduce, Part, Reduced, Tensor};
 use crate::operation::{Buffers, OperationEvent, OperationId, Operations};
 use crate::time::Time;
 use crate::vouch::{Vouchers, vouching_key};
@@ -108,28 +108,27 @@ impl Worker {
     /// [`StartError`] if the weight leaves no room for the other members' weights, or if the memory for the sums is not
     /// available.
     pub fn start_all_reduce(&mut self, operation: AllReduce) -> Result<OperationId, StartError> {
-        self.start_measured(operation, None)
+        self.start_joint(operation.into())
     }
 
     /// Starts an all-reduce as [`start_all_reduce`](Self::start_all_reduce) does.
-    /// `bounds` is `Some` if its elements were measured already. The worker ignores bounds that were made for another
-    /// member, another width, or another number of elements.
+    /// The worker ignores bounds that were made for another type, another width, or another number of elements.
     ///
     /// # Errors
-    /// As for [`start_all_reduce`](Self::start_all_reduce).
-    pub fn start_measured(
-        &mut self,
-        operation: AllReduce,
-        bounds: Option<Bounds>,
-    ) -> Result<OperationId, StartError> {
+    /// As for [`start_all_reduce`](Self::start_all_reduce), and [`StartError::Parts`] if the parts are not alike.
+    pub fn start_joint(&mut self, operation: JointAllReduce) -> Result<OperationId, StartError> {
         let members = self.generations.present().count();
         let most = MAX_TOTAL_WEIGHT / members;
-        if operation.weight > most {
-            let AllReduce { name: tensor, weight, .. } = operation;
-            return Err(StartError::Weight { tensor, weight, members, most });
+        let tensor = operation.tensor();
+        let JointAllReduce { name, first, further, weight, bounds } = operation;
+        if weight > most {
+            return Err(StartError::Weight { tensor: name, weight, members, most });
         }
-        let (tensor, weight) = (operation.tensor(), operation.weight);
-        let buffers = self.operations.buffers_for(&tensor, operation.data, bounds)?;
+        let kind = |part: &Part| (part.data.element_type(), part.data.len());
+        if further.iter().any(|part| kind(part) != kind(&first)) {
+            return Err(StartError::Parts { tensor: name });
+        }
+        let buffers = self.operations.buffers_for(&tensor, (first, further), bounds)?;
         let id = OperationId(self.operations.begun() + self.waiting.len() as u64);
         self.waiting.push_back(Waiting { tensor, weight, buffers, abandoned: false });
         self.begin_waiting();

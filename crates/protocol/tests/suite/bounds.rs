@@ -1,7 +1,9 @@
 //! Tests of the bounds that a worker announces if its elements were measured before.
 
 use proptest::prelude::*;
-use tributary_protocol::{AllReduce, Bounds, ElementType, GradientData, OperationEvent, Sums, Time, Worker};
+use tributary_protocol::{
+    AllReduce, Bounds, ElementType, GradientData, JointAllReduce, OperationEvent, Sums, Time, Worker,
+};
 use tributary_wire::{Operator, SliceWidth};
 
 use crate::alone::{Slice, answer, config, integers, sent, seqs};
@@ -10,6 +12,10 @@ const WIDTH: SliceWidth = SliceWidth::ETHERNET;
 
 fn all_reduce(data: GradientData, weight: u32) -> AllReduce {
     AllReduce { name: "conv".to_owned(), data, weight }
+}
+
+fn with_bounds(operation: AllReduce, bounds: Bounds) -> JointAllReduce {
+    JointAllReduce { bounds: Some(bounds), ..operation.into() }
 }
 
 /// Returns the bounds of these elements, measured in pieces of `slices` slices.
@@ -43,7 +49,7 @@ fn played(mut worker: Worker) -> (Vec<Slice>, Vec<OperationEvent>) {
 
 fn with_and_without(operation: &AllReduce, bounds: Bounds) -> [(Vec<Slice>, Vec<OperationEvent>); 2] {
     let (mut with, mut without) = (Worker::new(config(8)).unwrap(), Worker::new(config(8)).unwrap());
-    with.start_measured(operation.clone(), Some(bounds)).unwrap();
+    with.start_joint(with_bounds(operation.clone(), bounds)).unwrap();
     without.start_all_reduce(operation.clone()).unwrap();
     [played(with), played(without)]
 }
@@ -99,7 +105,7 @@ fn who_gives_up_before_the_start_announces_nothing() {
     let data = GradientData::F32(vec![3.0; 300]);
     let bounds = measured(&data, 1, WIDTH);
     let mut worker = Worker::new(config(4)).unwrap();
-    let operation = worker.start_measured(all_reduce(data, 1), Some(bounds)).unwrap();
+    let operation = worker.start_joint(with_bounds(all_reduce(data, 1), bounds)).unwrap();
     worker.abandon(operation);
     let max = sent(&mut worker, Time::ZERO);
     assert_eq!(seqs(&max), [1]);
@@ -112,7 +118,7 @@ fn elements_of_no_weight_are_left_out_though_they_were_measured() {
     let operation = AllReduce { weight: 0, ..integers(2) };
     let bounds = measured(&operation.data, 1, WIDTH);
     let mut worker = Worker::new(config(4)).unwrap();
-    worker.start_measured(operation, Some(bounds)).unwrap();
+    worker.start_joint(with_bounds(operation, bounds)).unwrap();
     let (slices, events) = played(worker);
     assert!(slices.iter().all(|(_, values)| values.iter().all(|value| *value == 0)));
     let [OperationEvent::Completed { reduced, .. }] = &events[..] else { panic!("{events:?}") };

@@ -130,6 +130,72 @@ proptest! {
     }
 }
 
+/// Makes random operations of hosts that each have one to three processes.
+fn inputs_of_processes(setup: &Setup, most: usize) -> Vec<Vec<Vec<AllReduce>>> {
+    let mut rng = ChaCha8Rng::seed_from_u64(setup.seed ^ 2);
+    let processes: Vec<usize> = setup.homes.iter().map(|_| rng.random_range(1..4)).collect();
+    let mut all = inputs(&Setup { homes: vec![0; processes.iter().sum()], ..setup.clone() }, most);
+    let of_host = |processes: &usize| {
+        let mut own: Vec<_> = all.drain(..processes).map(Vec::into_iter).collect();
+        std::iter::from_fn(|| own.iter_mut().map(Iterator::next).collect()).collect()
+    };
+    processes.iter().map(of_host).collect()
+}
+
+/// Returns the outcomes of a job, by operation. All members have the same.
+fn results(mut world: World, operations: usize) -> Vec<OperationOutcome> {
+    world.run(STEPS).unwrap();
+    let mut host = world.hosts.swap_remove(0);
+    (0..operations as u64).map(|id| host.outcomes.remove(&OperationId(id)).unwrap()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn sums_of_hosts_with_several_processes_are_right(setup in setups()) {
+        let inputs = inputs_of_processes(&setup, 4);
+        let operations = inputs[0].len() as u64;
+        let mut world = World::of_processes(&setup, inputs);
+        world.run(STEPS).unwrap();
+        for id in (0..operations).map(OperationId) {
+            prop_assert!(world.ledger.is_checked(id), "operation {} has not been completed by all", id.0);
+        }
+        world.compare_read().unwrap();
+    }
+
+    #[test]
+    fn exact_sums_have_the_same_bits_with_a_process_a_host_and_with_several(setup in setups()) {
+        let setup = Setup { faults: Faults::NONE, ..setup };
+        let inputs = inputs_of_processes(&setup, 5);
+        let operations = inputs[0].len();
+        let together = results(World::of_processes(&setup, inputs.clone()), operations);
+        let mut homes = Vec::new();
+        let mut alone = Vec::new();
+        for (home, operations) in setup.homes.iter().zip(&inputs) {
+            for process in 0..operations[0].len() {
+                homes.push(*home);
+                alone.push(operations.iter().map(|parts| parts[process].clone()).collect());
+            }
+        }
+        let apart = results(World::new(&Setup { homes, ..setup }, &alone), operations);
+        for ((together, apart), parts) in together.into_iter().zip(apart).zip(&inputs[0]) {
+            let (together, apart) = (together.unwrap(), apart.unwrap());
+            let bits = |sums: &Sums| match sums {
+                Sums::F32(sums) => sums.iter().map(|sum| u64::from(sum.to_bits())).collect::<Vec<_>>(),
+                Sums::F64(sums) => sums.iter().map(|sum| sum.to_bits()).collect(),
+                Sums::I32(sums) => sums.iter().map(|sum| u64::from(sum.cast_unsigned())).collect(),
+                Sums::I64(sums) => sums.iter().map(|sum| sum.cast_unsigned()).collect(),
+            };
+            prop_assert_eq!(together.weight, apart.weight);
+            prop_assert_eq!(together.not_finite.map(|n| n.element), apart.not_finite.map(|n| n.element));
+            if !matches!(parts[0].data, GradientData::F32(_)) {
+                prop_assert_eq!(bits(&together.sums), bits(&apart.sums), "{:?}", parts[0].data.element_type());
+            }
+        }
+    }
+}
+
 /// Makes a tree of three switches with four workers, without faults except the test's own.
 fn calm(window: u32) -> Setup {
     Setup {

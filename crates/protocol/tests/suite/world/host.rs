@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use tributary_protocol::{
-    AllReduce, CollectiveError, FinishedSlice, OperationEvent, OperationId, Reduced, Time, Worker,
-    WorkerConfig, WorkerProgress,
+    AllReduce, CollectiveError, FinishedSlice, JointAllReduce, OperationEvent, OperationId, Part, Reduced,
+    Time, Worker, WorkerConfig, WorkerProgress,
 };
 use tributary_wire::{Hop, JobId, Rank, Seq};
 
@@ -45,9 +45,9 @@ pub(crate) struct Host {
     /// The worker; `None` on a host that is dead or that is not a member.
     pub(crate) worker: Option<Worker>,
     pub(crate) place: Place,
-    /// All operations of the job.
+    /// All operations of the job, each with the parts of the host's processes.
     /// `started` is the number of them that the process has started or has missed.
-    inputs: Vec<AllReduce>,
+    inputs: Vec<Vec<AllReduce>>,
     pub(crate) started: usize,
     /// The outcomes of the present worker's operations.
     pub(crate) outcomes: HashMap<OperationId, OperationOutcome>,
@@ -62,8 +62,20 @@ pub(crate) struct Host {
     told: Option<WorkerProgress>,
 }
 
+/// Returns the operation to which a host contributes these parts of its processes.
+fn joint(parts: &[AllReduce]) -> JointAllReduce {
+    let name = parts[0].name.clone();
+    let mut parts_of_processes = parts
+        .iter()
+        .map(|part| Part { data: part.data.clone(), factor: part.weight })
+        .collect::<VecDeque<_>>();
+    let first = parts_of_processes.pop_front().unwrap();
+    let weight = parts.iter().map(|part| part.weight).sum();
+    JointAllReduce { name, first, further: parts_of_processes.into(), weight, bounds: None }
+}
+
 impl Host {
-    pub(crate) fn new(config: WorkerConfig, place: Place, inputs: Vec<AllReduce>) -> Self {
+    pub(crate) fn new(config: WorkerConfig, place: Place, inputs: Vec<Vec<AllReduce>>) -> Self {
         Self {
             rank: config.rank,
             worker: Some(Worker::new(config).unwrap()),
@@ -101,7 +113,7 @@ impl Host {
 
     pub(crate) fn start_next(&mut self) {
         if let Some(worker) = &mut self.worker {
-            let id = worker.start_all_reduce(self.inputs[self.started].clone()).unwrap();
+            let id = worker.start_joint(joint(&self.inputs[self.started])).unwrap();
             assert_eq!(id, OperationId(self.started as u64), "numbers are alike on all members");
             self.started += 1;
         }

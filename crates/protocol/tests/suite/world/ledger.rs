@@ -34,7 +34,7 @@ impl Ledger {
         &mut self,
         id: OperationId,
         hosts: &[Host],
-        inputs: &[Vec<AllReduce>],
+        inputs: &[Vec<Vec<AllReduce>>],
     ) -> Result<(), String> {
         let members = self.members().iter().map(|rank| &hosts[usize::from(rank.get())]);
         let since =
@@ -62,7 +62,7 @@ impl Ledger {
         &self,
         (id, since): (OperationId, usize),
         reduced: &Reduced,
-        inputs: &[Vec<AllReduce>],
+        inputs: &[Vec<Vec<AllReduce>>],
         gave_up: &BTreeSet<Rank>,
     ) -> Result<(), String> {
         let of = |rank: &Rank| &inputs[usize::from(rank.get())][id.0 as usize];
@@ -74,7 +74,7 @@ impl Ledger {
             let is_right = |subset: u32| {
                 let is_out =
                     |rank| unsure.iter().position(|of| of == rank).is_some_and(|bit| subset >> bit & 1 == 1);
-                let inside: Vec<_> = members.iter().filter(|rank| !is_out(*rank)).map(of).collect();
+                let inside: Vec<_> = members.iter().filter(|rank| !is_out(*rank)).flat_map(of).collect();
                 is_sum(&reduced.sums, at, run, &inside, run.complete < run.contributors)
             };
             if !(0..1u32 << unsure.len()).any(is_right) {
@@ -83,7 +83,7 @@ impl Ledger {
             }
             at += run.len;
         }
-        let len = inputs[0][id.0 as usize].data.len();
+        let len = inputs[0][id.0 as usize][0].data.len();
         let complete = at == len && reduced.sums.len() == len;
         if complete { Ok(()) } else { Err(format!("operation {}: {at} of {len} elements", id.0)) }
     }

@@ -96,7 +96,7 @@ pub(crate) struct World {
     /// the present server, and replaced servers that are not aware of their replacement.
     servers: HashMap<NodeId, Server>,
     pub(crate) hosts: Vec<Host>,
-    inputs: Vec<Vec<AllReduce>>,
+    inputs: Vec<Vec<Vec<AllReduce>>>,
     network: Vec<Packet>,
     /// Packets that are delayed for a long time.
     late: Vec<Packet>,
@@ -129,6 +129,13 @@ fn secret() -> JobSecret {
 impl World {
     /// Makes a world. `inputs[rank]` are the operations of the worker with this rank.
     pub(crate) fn new(setup: &Setup, inputs: &[Vec<AllReduce>]) -> Self {
+        let alone = |operations: &Vec<AllReduce>| operations.iter().map(|one| vec![one.clone()]).collect();
+        Self::of_processes(setup, inputs.iter().map(alone).collect())
+    }
+
+    /// Makes a world whose workers each contribute for several processes. `inputs[rank]` are the operations
+    /// of the worker with this rank, each with one part for every process.
+    pub(crate) fn of_processes(setup: &Setup, inputs: Vec<Vec<Vec<AllReduce>>>) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(setup.seed);
         let mut fabric = Fabric::new(&setup.parents, &setup.aggregates, setup.homes.clone(), setup.window);
         fabric.litter(&mut rng, setup.start);
@@ -158,11 +165,13 @@ impl World {
             begun: 0,
             timers: Timers { gap: 3, ..Timers::default() },
         };
-        let host = |(&rank, inputs): (&Rank, &Vec<AllReduce>)| {
+        let host = |(&rank, inputs): (&Rank, &Vec<Vec<AllReduce>>)| {
             let place = Place { generation: 0, stack: fabric.stacks[&rank].clone() };
             Host::new(WorkerConfig { rank, ..template.clone() }, place, inputs.clone())
         };
-        let to_read = inputs.first().filter(|_| setup.reads).into_iter().flatten().rev();
+        let to_read =
+            inputs.first().filter(|_| setup.reads).into_iter().flatten().flat_map(|parts| parts.first());
+        let to_expect = to_read.rev().map(AllReduce::tensor).collect();
         Self {
             rng,
             faults: setup.faults,
@@ -171,15 +180,15 @@ impl World {
             checks: true,
             now: Time::ZERO,
             servers: HashMap::from([(fabric.server, Server::new(server_template.clone()).unwrap())]),
-            hosts: members.iter().zip(inputs).map(host).collect(),
+            hosts: members.iter().zip(&inputs).map(host).collect(),
             fabric,
-            inputs: inputs.to_vec(),
+            inputs,
             network: Vec::new(),
             late: Vec::new(),
             damaged: HashSet::new(),
             keeper: None,
             reads: setup.reads,
-            to_expect: to_read.map(AllReduce::tensor).collect(),
+            to_expect,
             read: HashMap::new(),
             controller: Controller::default(),
             news: Vec::new(),
