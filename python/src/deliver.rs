@@ -140,7 +140,8 @@ fn finish(py: Python<'_>, done: &Py<PyAny>, outcome: Result<CallResult, ClientEr
         Ok(CallResult::Reduced(Reduced { runs, not_finite, .. })) => {
             let runs: Vec<_> =
                 runs.into_iter().map(|run| (run.elements, run.weight, run.contributors)).collect();
-            let not_finite = not_finite.map(|NotFinite { element, rank }| (element, rank));
+            let not_finite =
+                not_finite.map(|NotFinite { element, rank, processes }| (element, rank, processes));
             done.call1(py, ((runs, not_finite), py.None()))
         }
         Err(error) => done.call1(py, (py.None(), exception_during(py, &error, During::Reducing))),

@@ -53,7 +53,9 @@ class NotFinite:
     element: int
     """The index of the first element with a contribution that is not finite, in the tensor's memory order."""
     rank: int
-    """The highest rank that contributed NaN or infinity near this element."""
+    """The first rank of a host that contributed NaN or infinity near this element: of the last host, if several did."""
+    processes: int = 1
+    """The number of ranks on that host. One of them contributed the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,11 +298,13 @@ class Job(SharesMemory):
         found = reduced.not_finite
         if found is None:
             return
-        text = f"{name}: rank {found.rank} contributed NaN or infinity to element {found.element}"
+        ranks = range(found.rank, found.rank + found.processes)
+        which = f"rank {found.rank}" if len(ranks) == 1 else f"one of ranks {ranks[0]} to {ranks[-1]}"
+        text = f"{name}: {which} contributed NaN or infinity to element {found.element}"
         if os.environ.get("TRIBUTARY_NONFINITE") == "error":
             raise SumError(f"{text}, and TRIBUTARY_NONFINITE=error makes that an error: check that rank's values")
         now = monotonic()
-        if self.rank in (found.rank, min(self.ranks)) and now >= self._next_report:
+        if (self.rank in ranks or self.rank == min(self.ranks)) and now >= self._next_report:
             self._next_report = now + REPORT_INTERVAL
             logger.warning("%s, so the sum is NaN or infinite on all ranks; the training continues", text)
 

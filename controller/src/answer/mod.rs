@@ -122,6 +122,7 @@ fn members(topology: &Topology, job: &Job) -> Vec<v1::JobMember> {
             role: v1::MemberRole::Worker.into(),
             joined: job.is_here(&ParticipantId::Worker(rank)),
             progress: report.map(|report| progress_of(name, report)),
+            processes: 0,
         }
     };
     let server = v1::JobMember {
@@ -129,6 +130,7 @@ fn members(topology: &Topology, job: &Job) -> Vec<v1::JobMember> {
         role: v1::MemberRole::Server.into(),
         joined: job.is_here(&ParticipantId::Server(plan.server.name.clone())),
         progress: None,
+        processes: 0,
     };
     job.record.request.workers.iter().map(worker).chain([server]).collect()
 }

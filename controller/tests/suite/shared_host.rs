@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::splitter::Splitter;
 use crate::switches::Switches;
-use tributary_api::{DownPath, Endpoint, JobConfig, Role};
+use tributary_api::{DownPath, Endpoint, JobConfig, ProcessCounts, Role};
 use tributary_host_agent::{ServerAgent, WorkerAgent};
 use tributary_link::{FramePort, InProcessPort, LinkConfig, LinkMeter, link};
 use tributary_p4runtime::entry::{ActionCall, Entity, MulticastGroup, TableEntry};
@@ -128,6 +128,7 @@ fn config(topology: &Topology, plan: &Plan, host: NodeKey, role: Role) -> JobCon
         joined: Vec::new(),
         regroup: false,
         adopted: Vec::new(),
+        processes: ProcessCounts::default(),
         reason: String::new(),
         name: "shared".into(),
         job: JobId::new(JOB).unwrap(),

@@ -1,11 +1,14 @@
 //! The configuration of a job's member, in the types of the packets.
 
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::time::Duration;
 
 use tributary_wire::{
     Downlink, Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Totals,
 };
+
+use crate::error::ConfigError;
 
 /// The configuration with which a worker or a server takes part in one generation of a job.
 ///
@@ -45,6 +48,8 @@ pub struct JobConfig {
     pub regroup: bool,
     /// Ranks that are not members but whose data the members process, ascending.
     pub adopted: Vec<Rank>,
+    /// The number of training processes on each worker's host.
+    pub processes: ProcessCounts,
     /// The reason for this generation, as text for users; empty in the first generation and for servers.
     pub reason: String,
     /// The unicast addresses of the member itself.
@@ -55,6 +60,49 @@ pub struct JobConfig {
     pub multicast: Endpoint,
     /// The member's role.
     pub role: Role,
+}
+
+/// The number of training processes of each worker of a job, and the ranks that the processes have.
+///
+/// A worker's rank numbers its host. A process's rank numbers the processes of all hosts: those of worker 0 first, then
+/// those of worker 1, and so on.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProcessCounts(Vec<u16>);
+
+impl ProcessCounts {
+    /// Makes counts by the worker's rank. Each worker beyond the end has one process.
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] if a count is not from 1 to 65535.
+    pub fn new(counts: impl IntoIterator<Item = u32>) -> Result<Self, ConfigError> {
+        let counts = counts.into_iter().map(|count| match u16::try_from(count) {
+            Ok(count @ 1..) => Ok(count),
+            _ => Err(ConfigError::OutOfRange {
+                field: "processes",
+                value: count.into(),
+                expected: "must be 1 to 65535",
+            }),
+        });
+        counts.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Returns the number of processes of a worker.
+    pub fn of(&self, worker: Rank) -> u32 {
+        self.0.get(usize::from(worker.get())).copied().unwrap_or(1).into()
+    }
+
+    /// Returns the ranks of a worker's processes.
+    pub fn ranks_of(&self, worker: Rank) -> Range<u32> {
+        let before = usize::from(worker.get());
+        let counted: u32 = self.0.iter().take(before).copied().map(u32::from).sum();
+        let first = counted + before.saturating_sub(self.0.len()) as u32;
+        first..first + self.of(worker)
+    }
+
+    /// Returns the counts by the worker's rank.
+    pub fn counts(&self) -> impl Iterator<Item = u32> {
+        self.0.iter().copied().map(u32::from)
+    }
 }
 
 /// The addresses of a host or of a multicast group.

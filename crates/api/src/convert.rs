@@ -9,7 +9,7 @@ use tributary_wire::{
     ValuesView, values,
 };
 
-use crate::config::{DownPath, Endpoint, FinishedSlice, JobConfig, Role, TakeOver};
+use crate::config::{DownPath, Endpoint, FinishedSlice, JobConfig, ProcessCounts, Role, TakeOver};
 use crate::error::ConfigError;
 use crate::v1;
 
@@ -52,6 +52,7 @@ impl TryFrom<v1::JobConfig> for JobConfig {
             joined,
             regroup: message.regroup,
             adopted,
+            processes: ProcessCounts::new(message.processes)?,
             reason: message.reason,
             own: host(message.own.as_ref(), "own")?,
             server: host(message.server.as_ref(), "server")?,
@@ -102,6 +103,7 @@ impl From<&JobConfig> for v1::JobConfig {
             take_over,
             regroup: config.regroup,
             adopted: numbers(&config.adopted),
+            processes: config.processes.counts().collect(),
             reason: config.reason.clone(),
             confidential,
             secret: secret.map(|secret| secret.bytes().to_vec()).unwrap_or_default(),

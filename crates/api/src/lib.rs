@@ -16,7 +16,7 @@ mod convert;
 mod credentials;
 mod error;
 
-pub use config::{DownPath, Endpoint, FinishedSlice, JobConfig, Role, TakeOver};
+pub use config::{DownPath, Endpoint, FinishedSlice, JobConfig, ProcessCounts, Role, TakeOver};
 pub use credentials::JobCredentials;
 pub use error::ConfigError;
 pub use tributary_wire::Downlink;

@@ -58,12 +58,12 @@ impl Agent {
         token: Vec<u8>,
         options: JoinOptions,
     ) -> Result<Job, ClientError> {
-        let JoinOptions { elastic, new_run, .. } = options;
+        let JoinOptions { elastic, new_run, process: (process, processes), .. } = options;
         let mut client = self.client.clone();
         let watchdog = Watchdog::keep(client.clone(), self.socket.clone(), options.observer.clone());
         // The call has no deadline, because the members of a job may join at very different times.
         let wait = watchdog.waits().begin(Place::Alone, Limit::Never);
-        let request = v1::OpenJobRequest { job: job.into(), token, elastic, new_run };
+        let request = v1::OpenJobRequest { job: job.into(), token, elastic, new_run, process, processes };
         let mut events = client.open_job(request).await.map_err(ClientError::refused)?.into_inner();
         loop {
             let event = events.message().await.map_err(ClientError::refused)?;

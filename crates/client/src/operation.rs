@@ -95,9 +95,11 @@ impl From<v1::Run> for Run {
 pub struct NotFinite {
     /// The first element with such a contribution.
     pub element: u64,
-    /// The member with such a contribution to the element. If there are several, it is the member with
-    /// the highest rank.
+    /// The rank of the first process of a host with such a contribution to the element. If there are
+    /// several such hosts, it is the last of them.
     pub rank: u32,
+    /// The number of processes of the host. One of them contributed the value.
+    pub processes: u32,
 }
 
 /// The result of an all-reduce; the sums are in the segment.

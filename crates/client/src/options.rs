@@ -14,6 +14,8 @@ type Tell = Arc<dyn Fn(&Waiting) + Send + Sync>;
 pub struct JoinOptions {
     pub(crate) elastic: bool,
     pub(crate) new_run: bool,
+    /// The process's number on its host, and the number of the host's processes in the job; 0 means one.
+    pub(crate) process: (u32, u32),
     pub(crate) deadline: Option<Duration>,
     pub(crate) observer: Observer,
 }
@@ -33,6 +35,15 @@ impl JoinOptions {
     #[must_use]
     pub fn new_run(mut self) -> Self {
         self.new_run = true;
+        self
+    }
+
+    /// Makes this process one of several of its host that take part in the job. They have the numbers from 0
+    /// to `processes` − 1, and must start the same operations in the same order. Each has a rank of its own, and the
+    /// host's agent contributes their sum.
+    #[must_use]
+    pub fn process(mut self, number: u32, processes: u32) -> Self {
+        self.process = (number, processes);
         self
     }
 
@@ -56,9 +67,10 @@ impl JoinOptions {
 
 impl fmt::Debug for JoinOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { elastic, new_run, deadline, .. } = self;
+        let Self { elastic, new_run, process, deadline, .. } = self;
         let mut shown = f.debug_struct("JoinOptions");
-        shown.field("elastic", elastic).field("new_run", new_run).field("deadline", deadline);
+        shown.field("elastic", elastic).field("new_run", new_run).field("process", process);
+        shown.field("deadline", deadline);
         shown.finish_non_exhaustive()
     }
 }

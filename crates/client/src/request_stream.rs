@@ -206,7 +206,11 @@ impl RequestStream {
             return Err(ClientError::Regroup(self.membership.regroup(regroup.into())));
         }
         let runs = runs.into_iter().map(Into::into).collect();
-        let not_finite = not_finite.map(|v1::NotFinite { element, rank }| NotFinite { element, rank });
+        let not_finite = not_finite.map(|v1::NotFinite { element, rank, processes }| NotFinite {
+            element,
+            rank,
+            processes: processes.max(1),
+        });
         Ok(Reduced { runs, not_finite, in_agent: Duration::from_nanos(agent_nanoseconds) })
     }
 }

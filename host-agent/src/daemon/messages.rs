@@ -30,6 +30,7 @@ pub(super) fn all_reduced(Completion { reduced, members, .. }: &Completion) -> v
         not_finite: reduced.not_finite.map(|NotFinite { element, rank }| v1::NotFinite {
             element: element as u64,
             rank: rank.get().into(),
+            processes: 1,
         }),
         ..present(members)
     }

@@ -57,7 +57,11 @@ impl Agent for Service {
     async fn open_job(&self, request: Request<v1::OpenJobRequest>) -> Result<Response<JobEvents>, Status> {
         let account = Account::open(&self.budget, owner(&request)?)?;
         let process = Process::of(&request);
-        let v1::OpenJobRequest { job, token, elastic, new_run } = request.into_inner();
+        let v1::OpenJobRequest { job, token, elastic, new_run, process: number, processes } =
+            request.into_inner();
+        if (number, processes.max(1)) != (0, 1) {
+            return Err(Status::unimplemented("this agent takes one process of its host into a job"));
+        }
         check_name("job", &job)?;
         let member = JobMember { elastic, new_run, ..JobMember::worker(&job, &token, &self.jobs.host) };
         let member = self.jobs.attach(member, account.user()).await?;

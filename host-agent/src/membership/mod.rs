@@ -38,13 +38,15 @@ pub struct JobMember {
     pub elastic: bool,
     /// True if the host may begin a new run of a job whose last run is over.
     pub new_run: bool,
+    /// The number of the host's training processes in the job, at least 1.
+    pub processes: u32,
 }
 
 impl JobMember {
     /// Describes a worker that is not elastic. It must join before the job starts.
     pub fn worker(job: &str, token: &[u8], host: &str) -> Self {
         let (job, token, host) = (job.to_owned(), token.to_vec(), host.to_owned());
-        Self { job, token, host, role: MemberRole::Worker, elastic: false, new_run: false }
+        Self { job, token, host, role: MemberRole::Worker, elastic: false, new_run: false, processes: 1 }
     }
 
     /// Describes the aggregation server.

@@ -39,10 +39,11 @@ impl EventStream {
 
     /// Joins, or joins again and reports the agent's generation.
     pub(super) async fn join(&mut self) -> Result<(), Status> {
-        let JobMember { job, token, host, role, elastic, new_run } = self.member.clone();
+        let JobMember { job, token, host, role, elastic, new_run, processes } = self.member.clone();
         let role = v1::MemberRole::from(role).into();
         let resume_generation = self.held.load(Ordering::Acquire);
-        let request = v1::JoinRequest { job, token, host, role, elastic, resume_generation, new_run };
+        let request =
+            v1::JoinRequest { job, token, host, role, elastic, resume_generation, new_run, processes };
         self.stream = Some(self.client.join(request).await?.into_inner());
         Ok(())
     }

@@ -15,6 +15,13 @@ pub struct OpenJobRequest {
     /// JoinRequest.
     #[prost(bool, tag = "4")]
     pub new_run: bool,
+    /// The number of this process among the processes of its host that take part in the job, from 0.
+    #[prost(uint32, tag = "5")]
+    pub process: u32,
+    /// The number of processes of this host that take part. 0: one. All processes of the host must give an
+    /// equal number. The host contributes their sum to each all-reduce.
+    #[prost(uint32, tag = "6")]
+    pub processes: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JobEvent {
@@ -53,10 +60,11 @@ pub struct Started {
     /// Identifies this OpenJob in all other calls. The caller must keep it secret.
     #[prost(bytes = "vec", tag = "1")]
     pub session: ::prost::alloc::vec::Vec<u8>,
-    /// This host's rank.
+    /// This process's rank. Here and in all messages to processes, ranks count the processes of all hosts:
+    /// those of the first host, then those of the second, and so on.
     #[prost(uint32, tag = "2")]
     pub rank: u32,
-    /// The ranks of all workers, ascending.
+    /// The ranks of all processes in the job, ascending.
     #[prost(uint32, repeated, tag = "3")]
     pub ranks: ::prost::alloc::vec::Vec<u32>,
     /// The number of slices that may be under way at the same time.
@@ -227,9 +235,13 @@ pub struct NotFinite {
     /// The first element for which a member contributed NaN or infinity.
     #[prost(uint64, tag = "1")]
     pub element: u64,
-    /// A member that contributed NaN or infinity near that element: the highest rank if several did.
+    /// The first process of a host that contributed NaN or infinity near that element: the last host if
+    /// several did.
     #[prost(uint32, tag = "2")]
     pub rank: u32,
+    /// The number of processes of that host. One of them contributed the value.
+    #[prost(uint32, tag = "3")]
+    pub processes: u32,
 }
 /// A worker without which the job continues.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

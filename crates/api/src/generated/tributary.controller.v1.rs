@@ -46,6 +46,9 @@ pub struct CreateJobRequest {
     /// job's secret.
     #[prost(bool, tag = "14")]
     pub confidential: bool,
+    /// The number of training processes on each worker's host. 0: the processes that join decide.
+    #[prost(uint32, tag = "15")]
+    pub processes_per_host: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CreateJobResponse {
@@ -126,6 +129,9 @@ pub struct JoinRequest {
     /// still in the job and it does not admit the host, the call waits up to 20 s for their end.
     #[prost(bool, tag = "7")]
     pub new_run: bool,
+    /// The number of training processes on the host that take part in the job. 0: one.
+    #[prost(uint32, tag = "8")]
+    pub processes: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct JobEvent {
@@ -558,6 +564,9 @@ pub struct JobConfig {
     /// The number of switches that aggregate the job's gradients.
     #[prost(uint32, tag = "23")]
     pub switches: u32,
+    /// The number of training processes of each worker, by rank from 0. Each further worker has one.
+    #[prost(uint32, repeated, tag = "24")]
+    pub processes: ::prost::alloc::vec::Vec<u32>,
     #[prost(oneof = "job_config::Role", tags = "11, 12")]
     pub role: ::core::option::Option<job_config::Role>,
 }
@@ -775,6 +784,10 @@ pub struct JobMember {
     /// The last progress report of the member's process. Absent for a server, and before the first report.
     #[prost(message, optional, tag = "4")]
     pub progress: ::core::option::Option<JobProgress>,
+    /// The number of training processes with which the worker has joined. 0: it has not joined, or it is a
+    /// server.
+    #[prost(uint32, tag = "5")]
+    pub processes: u32,
 }
 /// A place where streams of gradients meet and are not aggregated.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 use tributary_api::{
-    ConfigError, DownPath, Downlink, Endpoint, FinishedSlice, JobConfig, Role, TakeOver, v1,
+    ConfigError, DownPath, Downlink, Endpoint, FinishedSlice, JobConfig, ProcessCounts, Role, TakeOver, v1,
 };
 use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Totals};
 
@@ -95,7 +95,8 @@ fn config() -> impl Strategy<Value = JobConfig> {
             let ranks = ranks.clone();
             move |rank| !ranks.contains(rank)
         });
-        let change = (joined, any::<bool>(), vec(adopted, 0..=1), "[a-z ]{0,9}");
+        let processes = vec(1..9_u32, 0..4);
+        let change = (joined, any::<bool>(), vec(adopted, 0..=1), "[a-z ]{0,9}", processes);
         let numbers = (1..=u16::MAX, (1..=u32::MAX, any::<u64>(), change), any::<u32>(), any::<bool>());
         ("[a-z]{0,9}", numbers, host(), host(), group(), role).prop_map(
             move |(name, (job, version, seq, multicast_down), own, server, multicast, role)| JobConfig {
@@ -108,6 +109,7 @@ fn config() -> impl Strategy<Value = JobConfig> {
                 joined: version.2.0.into_iter().map(Rank::new).collect(),
                 regroup: version.2.1,
                 adopted: version.2.2.into_iter().map(Rank::new).collect(),
+                processes: ProcessCounts::new(version.2.4).unwrap(),
                 reason: version.2.3,
                 start_seq: Seq(seq),
                 slice_time: Duration::from_nanos(seq.into()),
@@ -193,10 +195,19 @@ fn sample() -> v1::JobConfig {
         take_over: None,
         regroup: true,
         adopted: vec![2, 5],
+        processes: vec![4, 1, 8],
         reason: "w1 is gone".into(),
         secret: vec![7; JobSecret::BYTES],
         confidential: false,
     }
+}
+
+#[test]
+fn ranks_of_processes_follow_one_another_host_by_host() {
+    let counts = JobConfig::try_from(sample()).unwrap().processes;
+    let ranks = [0, 1, 2, 3, 4, 65534].map(|worker| counts.ranks_of(Rank::new(worker)));
+    assert_eq!(ranks, [0..4, 4..5, 5..13, 13..14, 14..15, 65544..65545]);
+    assert_eq!(ProcessCounts::default().ranks_of(Rank::new(7)), 7..8);
 }
 
 #[test]
@@ -226,6 +237,8 @@ fn each_broken_promise_is_named() {
         (|c| c.joined = vec![2], "joined: rank 2 is not one of the job's"),
         (|c| c.adopted = vec![1, 2], "adopted: rank 1 is one of the job's, and has its data itself"),
         (|c| c.adopted = vec![5, 2], "adopted: must ascend, but 5 comes before 2"),
+        (|c| c.processes = vec![4, 0], "processes is 0: must be 1 to 65535"),
+        (|c| c.processes = vec![65536], "processes is 65536: must be 1 to 65535"),
     ];
     for (break_it, expected) in cases {
         let mut config = sample();

@@ -40,6 +40,7 @@ pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
         theta,
         server_reads: false,
         confidential,
+        processes_per_host: 0,
     };
     let created = ask(lab, record, async |mut client| {
         let created = client.create_job(request).await.map_err(refused)?.into_inner();

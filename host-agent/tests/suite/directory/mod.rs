@@ -429,6 +429,7 @@ impl Controller for Service {
             role: v1::MemberRole::Worker.into(),
             joined: true,
             progress: Some(v1::JobProgress::default()),
+            processes: 1,
         });
         let job = v1::Job {
             name: "star".into(),

@@ -4,7 +4,7 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use tributary_api::{DownPath, Downlink, Endpoint, JobConfig, Role, TakeOver};
+use tributary_api::{DownPath, Downlink, Endpoint, JobConfig, ProcessCounts, Role, TakeOver};
 use tributary_protocol::vouching_key;
 use tributary_wire::{Hop, JobId, JobSecret, MacAddr, NodeId, Rank, Seq, SliceWidth};
 
@@ -67,6 +67,7 @@ impl Structure {
             joined: ranks(&self.joined),
             regroup: !self.joined.is_empty(),
             adopted: Vec::new(),
+            processes: ProcessCounts::default(),
             reason: self.reason.into(),
             start_seq: self.start_seq,
             downlink: self.downlink,

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use prost::Message;
 use tributary_api::agent::SegmentName;
-use tributary_api::{DownPath, Downlink, Endpoint, FinishedSlice, JobConfig, Role, TakeOver, v1};
+use tributary_api::{
+    DownPath, Downlink, Endpoint, FinishedSlice, JobConfig, ProcessCounts, Role, TakeOver, v1,
+};
 use tributary_protocol as protocol;
 use tributary_wire::{JobSecret, Operator, Rank, Seq, SliceWidth, Totals};
 
@@ -134,6 +136,7 @@ fn seeds() -> Vec<Seed> {
         joined: vec![Rank::new(3)],
         regroup: true,
         adopted: vec![Rank::new(1)],
+        processes: ProcessCounts::default(),
         reason: "w1 is gone".into(),
         own,
         server,

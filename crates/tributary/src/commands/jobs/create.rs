@@ -26,8 +26,12 @@ pub(super) struct CreateArgs {
     token_out: PathBuf,
 
     /// Hosts that train, rank 0 first [default: the topology's workers]
-    #[arg(long, value_name = "HOST,HOST,…", value_delimiter = ',', value_parser = name)]
+    #[arg(long, visible_alias = "hosts", value_name = "HOST,HOST,…", value_delimiter = ',', value_parser = name)]
     workers: Vec<String>,
+
+    /// Training processes (ranks) on each of these hosts [default: the processes that join decide]
+    #[arg(long, value_name = "RANKS", value_parser = clap::value_parser!(u16).range(1..))]
+    ranks_per_host: Option<u16>,
 
     /// Host of the aggregation server [default: the topology's]
     #[arg(long, value_name = "HOST")]
@@ -125,6 +129,7 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
         theta: args.theta,
         server_reads: false,
         confidential: args.confidential,
+        processes_per_host: args.ranks_per_host.unwrap_or_default().into(),
     };
     let created = client.create_job(request).await.map_err(refused)?.into_inner();
     if let Err(error) = write_token(&args.token_out, &created.token) {
