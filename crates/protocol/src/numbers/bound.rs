@@ -103,6 +103,14 @@ impl Bound {
         }
     }
 
+    /// Returns the number of bits from the finest unit of the values to the top of their sum with this
+    /// weight, for floats.
+    pub(crate) fn sum_bits(self, weight: u32) -> u32 {
+        // `top` is the biased exponent of the bound, and `fine` is the biased negative exponent of the unit.
+        let values = (u32::from(self.top) + u32::from(self.fine)).saturating_sub(2 * u32::from(biased(0)));
+        values + u32::BITS - weight.leading_zeros()
+    }
+
     /// Returns true if a value is NaN or infinite.
     pub(crate) fn has_not_finite(self) -> bool {
         self.not_finite

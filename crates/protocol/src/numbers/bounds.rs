@@ -108,8 +108,14 @@ impl Bounds {
         Some(all)
     }
 
+    /// Returns true if the weighted sums of all parts have at most `bits` bits. These must be the bounds of
+    /// all parts of exact floats, with this total weight.
+    pub(crate) fn sums_fit(&self, bits: u32, weight: u32) -> bool {
+        self.bounds.iter().all(|bound| bound.sum_bits(weight) <= bits)
+    }
+
     /// Returns true if an element that was measured is NaN or infinite.
-    pub fn has_not_finite(&self) -> bool {
+    pub(crate) fn has_not_finite(&self) -> bool {
         self.bounds.iter().any(|bound| bound.has_not_finite())
     }
 

@@ -1,7 +1,15 @@
 //! Contributions that consist of several parts.
 
+use std::collections::TryReserveError;
+
+use tributary_wire::SliceWidth;
+
 use super::bounds::Bounds;
-use super::data::{AllReduce, Part, Tensor};
+use super::data::{AllReduce, ElementType, Part, Tensor};
+use super::vectors;
+
+/// The bits of two f32 whose sum is a number: 24 each.
+const BITS_OF_TWO: u32 = 48;
 
 /// An all-reduce to which a member contributes the weighted sum of several parts, such as the gradients
 /// of the processes on its host.
@@ -34,5 +42,71 @@ impl JointAllReduce {
 impl From<AllReduce> for JointAllReduce {
     fn from(AllReduce { name, data, weight }: AllReduce) -> Self {
         Self { name, first: Part { data, factor: weight }, further: Vec::new(), weight, bounds: None }
+    }
+}
+
+/// Adds parts of floats piece by piece, so that two vectors take the place of any number of parts.
+///
+/// The caller adds the next elements of each part, stores their sums, and repeats this until the end. A sum is stored
+/// as two f32: the f32 that is nearest to it, and the rest. Both vectors have the factor 1 in a [`JointAllReduce`].
+#[derive(Debug)]
+pub struct PartsSum {
+    factors: Vec<f64>,
+    bounds: Vec<(Bounds, u32)>,
+    weight: u32,
+    element_type: ElementType,
+    sums: Vec<f64>,
+    /// True if no f32 that was stored is infinite.
+    is_finite: bool,
+}
+
+impl PartsSum {
+    /// Prepares the sum of `len` elements of parts with these factors, for a contribution of the total
+    /// `weight`.
+    ///
+    /// # Errors
+    /// [`TryReserveError`] if the allocation of memory fails.
+    pub fn new(
+        width: SliceWidth,
+        (element_type, len): (ElementType, usize),
+        factors: &[u32],
+        weight: u32,
+    ) -> Result<Self, TryReserveError> {
+        let bounds = factors.iter().map(|factor| Ok((Bounds::new(width, element_type, len)?, *factor)));
+        Ok(Self {
+            factors: factors.iter().copied().map(f64::from).collect(),
+            bounds: bounds.collect::<Result<_, TryReserveError>>()?,
+            weight,
+            element_type,
+            sums: Vec::new(),
+            is_finite: true,
+        })
+    }
+
+    /// Adds the next elements of part number `part`. The call for the first part begins new sums. As in
+    /// [`Bounds::add_floats`], only the last elements may end inside a slice.
+    pub fn add(&mut self, part: usize, elements: &[f32]) {
+        let (Some((bounds, _)), Some(factor)) = (self.bounds.get_mut(part), self.factors.get(part)) else {
+            return;
+        };
+        bounds.add_floats(elements);
+        if part == 0 {
+            self.sums.clear();
+            self.sums.resize(elements.len(), 0.0);
+        }
+        vectors::add(elements, *factor, &mut self.sums);
+    }
+
+    /// Stores the present sums.
+    pub fn store(&mut self, nearest: &mut [f32], rest: &mut [f32]) {
+        self.is_finite &= vectors::split(&self.sums, nearest, rest);
+    }
+
+    /// Returns the bounds of the parts; `None` if the two vectors are not good enough for the element type.
+    /// That is so if an element or a sum is not finite, or if exact sums may have more than 48 bits.
+    pub fn bounds(self) -> Option<Bounds> {
+        let bounds = Bounds::of_parts(self.bounds, self.weight)?;
+        let fits = self.element_type == ElementType::F32 || bounds.sums_fit(BITS_OF_TWO, self.weight);
+        (self.is_finite && fits && !bounds.has_not_finite()).then_some(bounds)
     }
 }

@@ -19,4 +19,4 @@ pub use bounds::Bounds;
 pub(crate) use data::filled;
 pub use data::{AllReduce, ElementType, GradientData, NotFinite, Part, Reduced, Run, Sums, Tensor};
 pub(crate) use elements::{Class, DoesNotFit, Elements};
-pub use joint::JointAllReduce;
+pub use joint::{JointAllReduce, PartsSum};

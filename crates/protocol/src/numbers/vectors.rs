@@ -14,6 +14,7 @@ use super::prefetch::prefetch;
 
 /// The bits of an f32 without its sign.
 const F32_MAGNITUDE: u32 = 0x7fff_ffff;
+const F32_INFINITY: u32 = 0x7f80_0000;
 
 /// The largest and smallest magnitudes of a set of floats.
 /// Without their sign, floats have the order of their bits as integers. Infinities come after all numbers, and NaNs
@@ -106,6 +107,24 @@ pub(crate) fn quantise_sums(parts: &[(&[f32], f64)], (block, multipliers): (usiz
         }
         out.iter_mut().zip(sums).for_each(|(to, sum)| *to = quantise_wide(sum, *multiplier));
     }
+}
+
+/// Adds each value times the factor to its sum.
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+pub(crate) fn add(values: &[f32], factor: f64, sums: &mut [f64]) {
+    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += f64::from(*value) * factor);
+}
+
+/// Writes the f32 nearest to each sum, and the rest of the sum. Returns true if all of these are finite.
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+pub(crate) fn split(sums: &[f64], nearest: &mut [f32], rest: &mut [f32]) -> bool {
+    let mut largest = 0;
+    for ((sum, nearest), rest) in sums.iter().zip(nearest).zip(rest) {
+        *nearest = *sum as f32;
+        *rest = (*sum - f64::from(*nearest)) as f32;
+        largest = u32::max(largest, nearest.to_bits() & F32_MAGNITUDE);
+    }
+    largest < F32_INFINITY
 }
 
 /// Multiplies each integer by a weight, mod 2^32, up to the end of the shorter slice.

@@ -8,6 +8,7 @@ mod fabric;
 mod format;
 mod generation_changes;
 mod generations;
+mod joint;
 mod schedules;
 mod server;
 mod takeover;
