@@ -46,7 +46,7 @@ impl Fabric for HostFabric {
         // The join runs in its own task. A cancelled join therefore completes, and the host then leaves the job as
         // usual. An interrupted join would fail the job, which the group's server is about to end.
         let joining = async move {
-            let joined = jobs.attach(member, account.user()).await;
+            let joined = jobs.attach(member, 0, account.user()).await;
             let member = joined.map_err(|status| words(&status))?;
             Ok(Box::new(GroupMember { member, length, account }) as Box<dyn Contributor>)
         };

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::task::JoinSet;
 use tonic::{Code, Status};
 use tributary_protocol::Timers;
 use tributary_transport::Remote;
 
 use super::budget::{Budget, LimitError, Permit, Resource, User};
-use super::member::Member;
+use super::member::{HostProcess, Member};
 use super::session::shutting_down;
 use crate::error::JoinError;
 use crate::membership::{JobMember, Membership};
@@ -40,6 +40,8 @@ pub(crate) struct Jobs {
 struct JoinedJobs {
     /// Members by the job's name.
     members: BTreeMap<String, Arc<Member>>,
+    /// For each job, the lock of the process that attaches or joins. The other processes of the job wait.
+    joining: BTreeMap<String, Arc<AsyncMutex<()>>>,
     work: JoinSet<()>,
     /// True if the agent refuses to join further jobs.
     closed: bool,
@@ -64,16 +66,28 @@ impl Jobs {
         }
     }
 
-    /// Attaches a process of this user to the host's membership in a job. Joins the job as `joining` if
-    /// the host is not a member yet.
-    pub(crate) async fn attach(&self, joining: JobMember, user: User) -> Result<Arc<Member>, Status> {
-        let JobMember { job, token, .. } = &joining;
+    /// Attaches process `number` of this user to the host's membership in a job. Joins the job as `joining`
+    /// if the host is not a member yet.
+    pub(crate) async fn attach(
+        &self,
+        joining: JobMember,
+        number: u32,
+        user: User,
+    ) -> Result<Arc<Member>, Status> {
+        let turn = {
+            let mut state = self.state.lock();
+            state.joining.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(state.joining.entry(joining.job.clone()).or_default())
+        };
+        let _turn = turn.lock_owned().await;
+        let JobMember { job, token, processes, .. } = &joining;
+        let process = HostProcess { number, of: *processes };
         let present = self.state.lock().members.get(job).cloned();
         if let Some(member) = present {
             // A process may connect again immediately after its predecessor has died.
             member.settle().await;
             if !member.is_over() {
-                member.attach(token)?;
+                member.attach(token, process)?;
                 if !joining.new_run || joining.elastic || !has_lost_others(&member).await {
                     return Ok(member);
                 }
@@ -85,7 +99,7 @@ impl Jobs {
         let held = self.take(user)?;
         let membership =
             Membership::join(&self.controller, joining.clone()).await.map_err(|e| join_status(&e))?;
-        self.admit(job, token, membership, held)
+        self.admit(job, (token, process), membership, held)
     }
 
     /// Takes the resources for one more job.
@@ -101,7 +115,7 @@ impl Jobs {
     fn admit(
         &self,
         job: &str,
-        token: &[u8],
+        (token, process): (&[u8], HostProcess),
         membership: Membership,
         held: [Permit; 3],
     ) -> Result<Arc<Member>, Status> {
@@ -112,10 +126,9 @@ impl Jobs {
         // Removes finished tasks.
         while state.work.try_join_next().is_some() {}
         state.members.retain(|_, member| !member.is_over());
-        let (member, work) =
-            Member::new(membership, token.to_vec(), Arc::clone(&self.open_port), self.timers);
-        let member = Arc::new(member);
-        member.attach(token)?;
+        let terms = (token.to_vec(), process.of);
+        let (member, work) = Member::new(membership, terms, Arc::clone(&self.open_port), self.timers);
+        member.attach(token, process)?;
         state.work.spawn(async move {
             work.await;
             drop(held);

@@ -1,9 +1,10 @@
 //! A job in which this host is a worker.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use subtle::ConstantTimeEq;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
@@ -12,6 +13,7 @@ use tributary_api::{Role, v1};
 use tributary_protocol::{CollectiveError, Timers};
 
 use super::collectives::Collectives;
+use super::joint::JointReduces;
 use crate::error::{AgentError, JobError};
 use crate::membership::{Membership, Parting, Speaker};
 use crate::part::{self, JobAgent, OpenPort};
@@ -35,8 +37,12 @@ pub(crate) struct Member {
     token: Vec<u8>,
     phase: watch::Receiver<Phase>,
     leave: mpsc::UnboundedSender<Leave>,
-    /// True if a process uses the membership.
-    in_use: AtomicBool,
+    /// For each training process of the host, its use of the membership.
+    processes: Mutex<Vec<Use>>,
+    /// The all-reduces of several processes; `None` if the host has one process in the job.
+    pub(super) joint: Option<Arc<JointReduces>>,
+    /// The rank of the host's first process, once the job has started.
+    first_rank: Arc<OnceLock<u32>>,
     /// True if the host is about to leave the job.
     leaving: AtomicBool,
     pub(crate) speaker: Speaker,
@@ -44,6 +50,25 @@ pub(crate) struct Member {
     pub(crate) collectives: Collectives,
     /// The time since which the controller has been unreachable; `None` if it is reachable.
     unreachable_since: watch::Receiver<Option<Instant>>,
+}
+
+/// The use of a membership by one process of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// No process uses it.
+    Vacant,
+    Attached,
+    /// The process has reached the end of its training.
+    Finished,
+}
+
+/// A process among the processes of its host that take part in a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HostProcess {
+    /// The process's number, from 0.
+    pub(crate) number: u32,
+    /// The number of processes of the host.
+    pub(crate) of: u32,
 }
 
 /// The phase of a membership.
@@ -62,22 +87,24 @@ pub(crate) enum Phase {
 pub(crate) type JobEnd = Result<(), Arc<JobError>>;
 
 impl Member {
-    /// Returns a member, and the future that does its work. The caller must spawn the future, which ends
-    /// with the job.
+    /// Returns a member with this number of processes, and the future that does its work. The caller must
+    /// spawn the future, which ends with the job.
     pub(crate) fn new(
         membership: Membership,
-        token: Vec<u8>,
+        (token, processes): (Vec<u8>, u32),
         open_port: OpenPort,
         timers: Timers,
-    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+    ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
         let (phases, phase) = watch::channel(Phase::Waiting);
         let (leave, leaving) = mpsc::unbounded_channel();
         let (speaker, unreachable_since) = (membership.speaker(), membership.unreachable_since());
         let name = membership.job().to_owned();
         let job = name.clone();
+        let first_rank = Arc::new(OnceLock::new());
+        let rank = Arc::clone(&first_rank);
         let work = async move {
             tracing::info!(job, "joined; waiting for the other members");
-            let end = take_part(membership, &open_port, timers, &phases, leaving).await;
+            let end = take_part(membership, &open_port, timers, (&phases, &rank), leaving).await;
             match &end {
                 Ok(()) => tracing::info!(job, "the job is over"),
                 Err(JobError::Left { reason, .. }) => {
@@ -88,12 +115,29 @@ impl Member {
             // The agent, and its port, end when the last reference to the agent is dropped.
             phases.send_replace(Phase::Over(end.map_err(Arc::new)));
         };
-        let (in_use, leaving) = (AtomicBool::new(false), AtomicBool::new(false));
-        let collectives = Collectives::default();
-        (
-            Self { job: name, token, phase, leave, in_use, leaving, speaker, collectives, unreachable_since },
-            work,
-        )
+        let (joint, ready) = (processes > 1).then(|| JointReduces::new(processes)).unzip();
+        let member = Arc::new(Self {
+            job: name,
+            token,
+            phase,
+            leave,
+            processes: Mutex::new(vec![Use::Vacant; processes as usize]),
+            joint,
+            first_rank,
+            leaving: AtomicBool::new(false),
+            speaker,
+            collectives: Collectives::default(),
+            unreachable_since,
+        });
+        let reduces =
+            member.joint.clone().zip(ready).map(|(joint, ready)| joint.run(Arc::clone(&member), ready));
+        let all = async move {
+            match reduces {
+                Some(reduces) => drop(tokio::join!(work, reduces)),
+                None => work.await,
+            }
+        };
+        (member, all)
     }
 
     /// Returns a receiver of the present phase and of the following phases.
@@ -180,20 +224,79 @@ impl Member {
         }
     }
 
-    /// Attaches a process to the member. Only one process at a time can be attached.
-    pub(crate) fn attach(&self, token: &[u8]) -> Result<(), Status> {
+    /// Attaches a process to the member. Only one process of each number can be attached at a time.
+    pub(crate) fn attach(&self, token: &[u8], process: HostProcess) -> Result<(), Status> {
         if !bool::from(self.token.as_slice().ct_eq(token)) {
             return Err(Status::permission_denied("wrong token for this job"));
         }
-        match self.in_use.swap(true, Ordering::AcqRel) {
-            true => Err(Status::already_exists("another process of this host has joined the job")),
-            false => Ok(()),
+        let mut processes = self.processes.lock();
+        let (job, of) = (&self.job, processes.len());
+        if process.of as usize != of {
+            return Err(Status::failed_precondition(format!(
+                "this host takes part in job {job:?} with {of} processes, and this process says that there are {}: \
+                 start an equal number again, or end the processes that run",
+                process.of
+            )));
+        }
+        match processes.get_mut(process.number as usize) {
+            Some(Use::Attached) if of == 1 => {
+                Err(Status::already_exists("another process of this host has joined the job"))
+            }
+            Some(Use::Attached) => Err(Status::already_exists(format!(
+                "another process of this host has joined the job as process {} of {of}: give each its own number",
+                process.number
+            ))),
+            Some(present) => {
+                *present = Use::Attached;
+                self.joint.iter().for_each(|joint| joint.replace(process.number));
+                Ok(())
+            }
+            None => Err(Status::invalid_argument(format!(
+                "process {} of {of}: numbers of processes begin with 0",
+                process.number
+            ))),
         }
     }
 
     /// Detaches the process from the member.
-    pub(crate) fn detach(&self) {
-        self.in_use.store(false, Ordering::Release);
+    pub(crate) fn detach(&self, process: u32) {
+        self.end_use(process, Use::Vacant);
+    }
+
+    /// Ends a process's use, and returns true if all processes have finished.
+    fn end_use(&self, process: u32, end: Use) -> bool {
+        let mut processes = self.processes.lock();
+        if let Some(present) = processes.get_mut(process as usize) {
+            *present = end;
+        }
+        processes.iter().all(|one| *one == Use::Finished)
+    }
+
+    /// Returns the names of these processes of the host, for users.
+    pub(crate) fn names_of(&self, processes: &[u32]) -> String {
+        let word = if self.first_rank.get().is_some() { "rank" } else { "process" };
+        let first = self.first_rank.get().copied().unwrap_or_default();
+        let numbers: Vec<_> = processes.iter().map(|process| (first + process).to_string()).collect();
+        format!("{word}{} {}", if numbers.len() == 1 { "" } else { "s" }, numbers.join(", "))
+    }
+
+    /// Reports a fault of this host's processes to the controller, which fails the job.
+    pub(crate) fn report_fault(self: &Arc<Self>, problem: String) {
+        let member = Arc::clone(self);
+        tokio::spawn(async move {
+            if let Err(error) = member.speaker.report_fault(&problem).await {
+                tracing::warn!(job = member.job, %error, problem, "cannot report a fault, and leaves the job");
+                member.leave(&problem);
+            }
+        });
+    }
+
+    /// Leaves the job because a process has gone without closing its session.
+    pub(crate) fn abandon(&self, process: u32) {
+        match &self.joint {
+            None => self.leave("its training process is gone"),
+            Some(_) => self.leave(&format!("the process of {} is gone", self.names_of(&[process]))),
+        }
     }
 
     /// Leaves the job. The job continues without this host, or fails if it is rigid.
@@ -202,8 +305,11 @@ impl Member {
         self.leave_after(Duration::ZERO, reason.to_owned().into());
     }
 
-    /// Leaves the job because its training has ended.
-    pub(crate) fn finish(&self) {
+    /// Ends the use of a process at the end of its training. The host leaves the job with the last one.
+    pub(crate) fn finish(&self, process: u32) {
+        if !self.end_use(process, Use::Finished) {
+            return;
+        }
         self.leaving.store(true, Ordering::Release);
         self.leave_after(Duration::ZERO, Parting::at_end());
     }
@@ -235,7 +341,7 @@ async fn take_part(
     mut membership: Membership,
     open_port: &OpenPort,
     timers: Timers,
-    phases: &watch::Sender<Phase>,
+    (phases, first_rank): (&watch::Sender<Phase>, &OnceLock<u32>),
     leaving: mpsc::UnboundedReceiver<Leave>,
 ) -> Result<(), JobError> {
     let job = membership.job().to_owned();
@@ -254,6 +360,7 @@ async fn take_part(
     };
     let (generation, workers) = (config.generation, config.ranks.len());
     if let Role::Worker { rank, .. } = &config.role {
+        first_rank.get_or_init(|| config.processes.ranks_of(*rank).start);
         tracing::info!(job, %rank, generation, workers, "the job has started");
     }
     phases.send_replace(Phase::Running(Arc::clone(&agent)));

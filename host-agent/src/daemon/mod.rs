@@ -11,6 +11,7 @@ mod collectives;
 mod connections;
 mod host_fabric;
 mod jobs;
+mod joint;
 mod kept;
 mod limits;
 mod member;

@@ -1,6 +1,7 @@
 //! The all-reduces that a training process runs in a job.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tributary_api::agent::v1;
 use tributary_protocol::{AllReduce, ElementType, JointAllReduce, StartError, Sums};
 
 use super::account::Account;
+use super::joint::Share;
 use super::member::Member;
 use super::messages;
 use super::segment::{ElementRange, Segment};
@@ -25,18 +27,23 @@ const MAX_TENSOR_NAME: usize = 1024;
 /// another thread would take longer than the copy.
 const COPIED_AT_ONCE: usize = 64 << 10;
 
+/// The answer to an all-reduce, when it has ended.
+pub(super) type Answer = Pin<Box<dyn Future<Output = v1::AllReduceResponse> + Send>>;
+
 /// One process's use of one job.
 #[derive(Debug)]
 pub(crate) struct Reducing {
     pub(crate) member: Arc<Member>,
+    /// The number of the process among the host's processes in the job.
+    pub(crate) process: u32,
     under_way: Arc<UnderWay>,
     /// The lock that a stream of requests holds while the agent reads it.
     turn: Arc<AsyncMutex<()>>,
 }
 
 impl Reducing {
-    pub(crate) fn new(member: Arc<Member>) -> Self {
-        Self { member, under_way: Arc::default(), turn: Arc::default() }
+    pub(crate) fn new(member: Arc<Member>, process: u32) -> Self {
+        Self { member, process, under_way: Arc::default(), turn: Arc::default() }
     }
 
     /// Returns true if no all-reduce is under way.
@@ -48,6 +55,7 @@ impl Reducing {
     pub(crate) async fn has_given_up(&self) -> bool {
         // An agent that has ended no longer contributes to an all-reduce.
         self.member.situation().await.is_some_and(|situation| situation.has_given_up)
+            || self.member.joint.as_ref().is_some_and(|joint| joint.has_given_up())
     }
 
     /// Waits until all earlier streams of requests have ended.
@@ -67,33 +75,50 @@ impl Reducing {
         (segments, account): (&Segments, &Arc<Account>),
         request: v1::AllReduceRequest,
         position: StreamPosition,
-    ) -> Result<impl Future<Output = v1::AllReduceResponse> + Send + 'static + use<>, Status> {
+    ) -> Result<Answer, Status> {
         let agent = self.member.agent()?;
         let element_type = element_type(request.element_type)?;
         let (segment, place) =
             segments.place(request.segment, request.offset, element_type, request.count)?;
         check_name(&request.name)?;
         let entry = self.under_way.enter(segment.stretch(place))?;
+        let milliseconds = Some(request.deadline_milliseconds).filter(|milliseconds| *milliseconds > 0);
+        let deadline = milliseconds.map(Duration::from_millis);
+        if let Some(joint) = &self.member.joint {
+            let share = Share {
+                segment,
+                place,
+                name: request.name,
+                weight: request.weight,
+                regroup: request.regroup_generation,
+                step_goes_on: request.step_goes_on,
+                deadline,
+                position,
+                under_way: Arc::clone(&self.under_way),
+                account: Arc::clone(account),
+                entry,
+            };
+            return Ok(Box::pin(joint.start(&self.member, self.process, share).await?));
+        }
         let memory = place.memory_to_reduce(agent.width);
         let (held, vector) = self.under_way.room(|| account.take_with_vector(memory, place.count())).await?;
         let (from, width) = (Arc::clone(&segment), agent.width);
         let read = move || from.read_measured(place, vector, width);
         let (data, bounds) = copy(place, read).await.map_err(segments::unusable)?;
         let tensor = request.name.clone();
-        let milliseconds = Some(request.deadline_milliseconds).filter(|milliseconds| *milliseconds > 0);
         let reduction = agent.start_reduce(ReduceRequest {
             part: part(&request),
             operation: JointAllReduce {
                 bounds: Some(bounds),
                 ..AllReduce { name: request.name, data, weight: request.weight }.into()
             },
-            deadline: milliseconds.map(Duration::from_millis),
+            deadline,
             regroup: request.regroup_generation,
             position,
             held: Box::new(held),
         });
         let (member, account) = (Arc::clone(&self.member), Arc::clone(account));
-        Ok(async move {
+        Ok(Box::pin(async move {
             let answer = match reduction.await {
                 Ok(completion) => put_back(completion, segment, place, &account).await,
                 Err(error) => no_result(&member, error, tensor).await,
@@ -101,7 +126,7 @@ impl Reducing {
             // The entry is released before the answer is sent, so that the client can reduce the same elements again.
             drop(entry);
             answer
-        })
+        }))
     }
 }
 
@@ -127,21 +152,25 @@ async fn put_back(
     drop(held);
     match written {
         Ok(sums) => {
-            account.keep(match sums {
-                Sums::F32(sums) => cast_vec(sums),
-                Sums::I32(sums) => cast_vec(sums),
-                // Vectors of 64-bit elements have another alignment, so they cannot be kept as vectors of 32-bit
-                // elements.
-                Sums::F64(_) | Sums::I64(_) => return answer,
-            });
+            keep(account, sums);
             answer
         }
         Err(error) => messages::failed(&segments::unusable(error), false, false),
     }
 }
 
+/// Keeps the vector of sums for later all-reduces.
+pub(super) fn keep(account: &Account, sums: Sums) {
+    match sums {
+        Sums::F32(sums) => account.keep(cast_vec(sums)),
+        Sums::I32(sums) => account.keep(cast_vec(sums)),
+        // Vectors of 64-bit elements have another alignment, so they cannot be kept as vectors of 32-bit elements.
+        Sums::F64(_) | Sums::I64(_) => {}
+    }
+}
+
 /// Returns the answer for an all-reduce without a result, with the reason.
-async fn no_result(member: &Member, error: AgentError, tensor: String) -> v1::AllReduceResponse {
+pub(super) async fn no_result(member: &Member, error: AgentError, tensor: String) -> v1::AllReduceResponse {
     if let Some(interrupted) = messages::interrupted(&error) {
         return interrupted;
     }
@@ -166,7 +195,7 @@ async fn no_result(member: &Member, error: AgentError, tensor: String) -> v1::Al
 
 /// Runs a copy. A large tensor is copied on a blocking thread, because the copy would delay the
 /// threads that all sessions share.
-async fn copy<T: Send + 'static>(
+pub(super) async fn copy<T: Send + 'static>(
     place: ElementRange,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

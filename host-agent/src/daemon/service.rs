@@ -39,6 +39,8 @@ const EVENTS: usize = 4;
 
 /// The most servers of one training. For each server, the agent keeps a connection open.
 const MAX_SERVERS: usize = 64;
+/// The most processes of a host in one job. Their sums need a bit of room in each integer.
+const MAX_PROCESSES: u32 = 1024;
 /// The longest name of a job or a server, in bytes.
 const MAX_NAME: usize = 255;
 
@@ -59,20 +61,25 @@ impl Agent for Service {
         let process = Process::of(&request);
         let v1::OpenJobRequest { job, token, elastic, new_run, process: number, processes } =
             request.into_inner();
-        if (number, processes.max(1)) != (0, 1) {
-            return Err(Status::unimplemented("this agent takes one process of its host into a job"));
+        let processes = processes.max(1);
+        if processes > MAX_PROCESSES || number >= processes {
+            return Err(Status::invalid_argument(format!(
+                "process {number} of {processes}: a host has up to {MAX_PROCESSES} processes in a job, and their \
+                 numbers begin with 0"
+            )));
         }
         check_name("job", &job)?;
-        let member = JobMember { elastic, new_run, ..JobMember::worker(&job, &token, &self.jobs.host) };
-        let member = self.jobs.attach(member, account.user()).await?;
-        let reducing = Reducing::new(Arc::clone(&member));
+        let member =
+            JobMember { elastic, new_run, processes, ..JobMember::worker(&job, &token, &self.jobs.host) };
+        let member = self.jobs.attach(member, number, account.user()).await?;
+        let reducing = Reducing::new(Arc::clone(&member), number);
         let session = self.sessions.open(Session::new(Participation::Job(reducing), account));
         let (sender, events) = mpsc::channel(EVENTS);
         let (jobs, id) = (Arc::clone(&self.jobs), session.id);
         tokio::spawn(async move {
             tokio::select! {
-                () = tell(member.phase(), id, &jobs.host, &sender) => {}
-                () = waiting::say(&job, &member, &sender) => {}
+                () = tell(member.phase(), id, (&jobs.host, number), &sender) => {}
+                () = waiting::say(&job, (&member, number), &sender) => {}
                 () = process.ended() => {}
             }
             // The agent keeps the stream open until the process closes it or ends. Closing the stream earlier would end
@@ -294,7 +301,7 @@ fn check_name(whose: &str, name: &str) -> Result<(), Status> {
 async fn tell(
     mut phases: watch::Receiver<Phase>,
     session: SessionId,
-    host: &str,
+    (host, process): (&str, u32),
     events: &mpsc::Sender<Result<v1::JobEvent, Status>>,
 ) {
     loop {
@@ -304,7 +311,9 @@ async fn tell(
             Phase::Running(agent) => {
                 // If the agent has already ended, the next phase reports the end.
                 let situation = agent.situation().await.ok();
-                situation.map(|situation| Event::Started(started(&session, host, agent.width, situation)))
+                situation.map(|situation| {
+                    Event::Started(started(&session, (host, process), agent.width, situation))
+                })
             }
             Phase::Over(Ok(())) => Some(Event::Ended(v1::Ended {})),
             Phase::Over(Err(error)) => Some(Event::Failed(v1::Failed { reason: error.to_string() })),

@@ -59,9 +59,9 @@ impl Session {
     }
 
     /// Leaves the job or the training, because the process has gone without closing the session.
-    fn abandon(&self, reason: &str) {
+    fn abandon(&self) {
         match &self.part {
-            Participation::Job(reducing) => reducing.member.leave(reason),
+            Participation::Job(reducing) => reducing.member.abandon(reducing.process),
             Participation::Training(training) => training.leave(),
         }
     }
@@ -129,9 +129,9 @@ impl Sessions {
             ));
         }
         if at_end {
-            reducing.member.finish();
+            reducing.member.finish(reducing.process);
         } else {
-            reducing.member.detach();
+            reducing.member.detach(reducing.process);
         }
         state.open.remove(&id);
         Ok(())
@@ -156,7 +156,7 @@ impl Drop for OpenSession {
     fn drop(&mut self) {
         let session = self.sessions.state.lock().open.remove(&self.id);
         if let Some(session) = session {
-            session.abandon("its training process is gone");
+            session.abandon();
             self.sessions.gone.notify_one();
         }
     }

@@ -16,9 +16,10 @@ use super::member::{Member, Phase};
 /// Reports to the process and the log what the job waits for, until the caller drops the future.
 pub(super) async fn say(
     job: &str,
-    member: &Arc<Member>,
+    (member, process): (&Arc<Member>, u32),
     events: &mpsc::Sender<Result<v1::JobEvent, Status>>,
 ) {
+    let mut gathers = Gathers::default();
     let (phase, opened) = (member.phase(), Instant::now());
     let mut looks = interval(Moments::LOOK_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -30,7 +31,7 @@ pub(super) async fn say(
             Phase::Waiting => (opened.elapsed(), None),
             Phase::Running(_) => match member.situation().await.and_then(|situation| situation.wait) {
                 Some(wait) => (wait.silent, Some(wait.to_string())),
-                None => (Duration::ZERO, None),
+                None => gathers.wait(member, process),
             },
             // The job no longer waits, and another task reports the job's end.
             Phase::Over(_) => return std::future::pending().await,
@@ -44,6 +45,26 @@ pub(super) async fn say(
         let event = Some(Event::Waiting(v1::Waiting { what, seconds }));
         // If the process does not read now, the report is dropped; the process gets the next report.
         let _ = events.try_send(Ok(v1::JobEvent { event }));
+    }
+}
+
+/// The wait of a process for the other processes of its host.
+#[derive(Default)]
+struct Gathers(Option<(String, Instant)>);
+
+impl Gathers {
+    /// Returns the duration of the wait, and a text that names the missing processes. The duration is zero
+    /// if the process does not wait for others.
+    fn wait(&mut self, member: &Member, process: u32) -> (Duration, Option<String>) {
+        let wait = member.joint.as_ref().and_then(|joint| joint.wait());
+        let Some((missing, name)) = wait.filter(|(missing, _)| !missing.contains(&process)) else {
+            self.0 = None;
+            return (Duration::ZERO, None);
+        };
+        let what = format!("{} of this host to start all-reduce \"{name}\"", member.names_of(&missing));
+        let same = self.0.take().filter(|(before, _)| *before == what);
+        let (_, since) = self.0.insert(same.unwrap_or_else(|| (what.clone(), Instant::now())));
+        (since.elapsed(), Some(what))
     }
 }
 

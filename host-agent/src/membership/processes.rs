@@ -26,6 +26,18 @@ impl Speaker {
         verdict.map_err(JoinError::refused("take a report"))
     }
 
+    /// Reports a fault of this host's processes to the controller, which fails the job.
+    ///
+    /// # Errors
+    /// [`JoinError::Refused`] if the controller refuses the report, or does not answer in time.
+    pub(crate) async fn report_fault(&self, description: &str) -> Result<(), JoinError> {
+        let JobMember { job, token, host, .. } = self.member.clone();
+        let request =
+            v1::ReportFaultRequest { job, token, host, description: description.into(), given: None };
+        let reported = in_time(self.client.clone().report_fault(request)).await;
+        reported.map(drop).map_err(JoinError::refused("take a report"))
+    }
+
     /// Returns the other workers whose processes do not wait for a result, according to the controller,
     /// and the reason why the job has not changed its generation. Both are empty if the controller does not answer.
     pub(crate) async fn in_the_way(&self) -> (Vec<String>, String) {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tributary_api::JobConfig;
+use tributary_api::{JobConfig, ProcessCounts};
 use tributary_wire::Rank;
 
 /// The members of one generation.
@@ -17,6 +17,8 @@ pub struct Members {
     pub shards: Vec<Rank>,
     /// Ranks that have left the job while this worker was a member, with the reasons.
     pub lost: BTreeMap<Rank, String>,
+    /// The number of training processes of each worker.
+    pub processes: ProcessCounts,
 }
 
 impl Members {
@@ -29,6 +31,8 @@ impl Members {
             before.iter().flat_map(|before| &before.ranks).map(|rank| (*rank, config.reason.clone())),
         );
         lost.retain(|rank, _| !config.ranks.contains(rank));
-        Self { generation: config.generation, ranks: config.ranks.clone(), shards, lost }
+        let (generation, ranks, processes) =
+            (config.generation, config.ranks.clone(), config.processes.clone());
+        Self { generation, ranks, shards, lost, processes }
     }
 }

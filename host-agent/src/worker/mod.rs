@@ -42,6 +42,8 @@ pub struct Situation {
     pub members: Arc<Members>,
     /// The joiners with which the process must synchronise, if any.
     pub regroup: Option<Regroup>,
+    /// The reason while the job continues without this worker.
+    pub detached: Option<Detached>,
     /// The wait of the all-reduces under way, if any.
     pub wait: Option<Wait>,
     /// True if an abandoned all-reduce is not done. Other members may still finish it with this worker's

@@ -70,6 +70,7 @@ pub(super) fn is_led(synchronised: &Reduced) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use tributary_api::ProcessCounts;
     use tributary_protocol::{Run, Sums};
 
     use std::collections::BTreeMap;
@@ -84,7 +85,8 @@ mod tests {
     fn the_lowest_rank_that_was_in_before_leads_and_without_one_the_lowest() {
         let members = |generation, present: &[u16]| {
             let shards = ranks(&[0, 1, 2, 3, 4]);
-            Members { generation, ranks: ranks(present), shards, lost: BTreeMap::new() }
+            let (lost, processes) = (BTreeMap::new(), ProcessCounts::default());
+            Members { generation, ranks: ranks(present), shards, lost, processes }
         };
         let regroup = |joined: &[u16], present: &[u16]| {
             let then = Arc::new(members(5, &[0, 1, 2, 3]));

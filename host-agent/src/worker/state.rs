@@ -387,6 +387,7 @@ impl WorkerState {
             switches: self.switches,
             members: Arc::clone(&self.members),
             regroup: self.joined.as_ref().map(|joined| joined.regroup(&self.members)),
+            detached: self.detached.clone(),
             wait: self.present_wait(now),
             has_given_up: self.worker.has_given_up() || !self.behind.is_empty(),
         }

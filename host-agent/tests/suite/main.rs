@@ -20,6 +20,7 @@ mod overlap;
 mod pair;
 mod patience;
 mod process;
+mod processes;
 mod promise;
 mod raw;
 mod star;

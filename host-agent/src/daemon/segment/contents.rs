@@ -12,7 +12,7 @@ use super::{ElementRange, Segment, vector};
 
 /// The number of elements that are copied at once. The next processing step then finds them in the
 /// processor's cache. It is a whole number of slices of every width.
-const AT_ONCE: usize = 4 << 10;
+pub(super) const AT_ONCE: usize = 4 << 10;
 
 const _: () = assert!(AT_ONCE.is_multiple_of(SliceWidth::WIDEST.values()));
 
@@ -93,26 +93,36 @@ impl Segment {
     where
         [T]: HalfFloatSliceExt,
     {
-        let mut narrow = [T::zeroed(); AT_ONCE];
         let mut wide = of_length(vector, place.count)?;
         let (mut offset, is_there) = (place.offset, self.is_there(place));
         for wide in wide.chunks_mut(AT_ONCE) {
-            let narrow = &mut narrow[..wide.len()];
-            self.copy(is_there, offset, narrow)?;
-            narrow.convert_to_f32_slice(wide);
+            self.copy_widened::<T>(is_there, offset, wide)?;
             measure(wide);
-            offset += size_of_val(narrow);
+            offset += wide.len() * size_of::<T>();
         }
         self.check(place)?;
         Ok(wide)
     }
 
-    fn is_there(&self, place: ElementRange) -> bool {
+    /// Copies up to [`AT_ONCE`] 16-bit floats to `to`; otherwise like [`copy`](Self::copy).
+    pub(super) fn copy_widened<T: Pod>(&self, is_there: bool, offset: usize, to: &mut [f32]) -> io::Result<()>
+    where
+        [T]: HalfFloatSliceExt,
+    {
+        let mut narrow = [T::zeroed(); AT_ONCE];
+        let narrow = narrow.get_mut(..to.len()).unwrap_or_default();
+        self.copy(is_there, offset, narrow)?;
+        narrow.convert_to_f32_slice(to);
+        Ok(())
+    }
+
+    /// Returns true if all elements of the range are in memory.
+    pub(super) fn is_there(&self, place: ElementRange) -> bool {
         self.mapping.is_there(place.offset..place.offset + place.bytes())
     }
 
     /// Copies elements to `to`; `is_there` is true if all of them are in memory.
-    fn copy<T: Pod>(&self, is_there: bool, offset: usize, to: &mut [T]) -> io::Result<()> {
+    pub(super) fn copy<T: Pod>(&self, is_there: bool, offset: usize, to: &mut [T]) -> io::Result<()> {
         match is_there {
             true => self.mapping.read(offset, cast_slice_mut(to)),
             false => self.mapping.read_by_calls(offset, cast_slice_mut(to)),
@@ -164,7 +174,7 @@ impl Segment {
 }
 
 /// Returns `vector` if it has `len` elements, otherwise a new vector.
-fn of_length<T: Pod>(vector: Vec<T>, len: usize) -> io::Result<Vec<T>> {
+pub(super) fn of_length<T: Pod>(vector: Vec<T>, len: usize) -> io::Result<Vec<T>> {
     if vector.len() == len { Ok(vector) } else { vector::zeros(len) }
 }
 

@@ -8,6 +8,7 @@
 
 mod bus_error;
 mod contents;
+mod joint;
 mod mapping;
 mod vector;
 
@@ -23,6 +24,7 @@ use tributary_api::agent::SegmentName;
 use tributary_protocol::{ElementType, Tensor};
 use tributary_wire::SliceWidth;
 
+pub(crate) use self::joint::{SegmentPart, SummedParts, can_sum, read_each, sum};
 use self::mapping::{Identity, Mapping, MappingError};
 use super::account::Account;
 use super::budget::Permit;
@@ -55,6 +57,20 @@ impl ElementRange {
         self.count
     }
 
+    /// Returns the type of the elements.
+    pub(crate) fn element_type(self) -> ElementType {
+        self.element_type
+    }
+
+    /// Returns the bytes of memory that each further part of a contribution to these elements' sum needs.
+    pub(crate) fn memory_of_part(self) -> u64 {
+        self.tensor().memory_of_part()
+    }
+
+    fn tensor(self) -> Tensor {
+        Tensor { name: String::new(), element_type: self.element_type, len: self.count }
+    }
+
     /// Returns the number of bytes of the elements.
     pub(crate) fn bytes(self) -> usize {
         self.count * self.element_type.bytes()
@@ -63,9 +79,7 @@ impl ElementRange {
     /// Returns the bytes of memory that the agent needs to reduce the elements in slices of width
     /// `width`.
     pub(crate) fn memory_to_reduce(self, width: SliceWidth) -> u64 {
-        let element_type = self.element_type;
-        let reduced = Tensor { name: String::new(), element_type, len: self.count }.memory(width);
-        reduced.saturating_add(contents::memory(element_type) as u64)
+        self.tensor().memory(width).saturating_add(contents::memory(self.element_type) as u64)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use tempfile::TempDir;
-use tributary_api::Downlink;
+use tributary_api::{Downlink, ProcessCounts};
 use tributary_client::{Agent, ClientError, Job, Operation};
 use tributary_host_agent::{Limits, RunningAgent, ServerAgent, open_once};
 
@@ -35,8 +35,25 @@ impl Hosts {
 
     /// Starts agents with these limits on a network that applies `meddle` to frames.
     pub(crate) async fn start_with(limits: &Limits, downlink: Downlink, meddle: Meddle) -> Self {
+        Self::start_processes([1, 1], limits, downlink, meddle).await
+    }
+
+    /// Starts agents of hosts with these numbers of processes.
+    pub(crate) async fn of_processes(processes: [u32; 2]) -> Self {
+        let limits = Limits::of_this_machine();
+        Self::start_processes(processes, &limits, Downlink::Multicast, Box::new(|_, _| {})).await
+    }
+
+    async fn start_processes(
+        processes: [u32; 2],
+        limits: &Limits,
+        downlink: Downlink,
+        meddle: Meddle,
+    ) -> Self {
         let (mut ports, hub) = Hub::with_ports(WORKERS, 0.0, meddle);
-        let (worker_configs, server_config) = configs(WORKERS, downlink);
+        let (mut worker_configs, server_config) = configs(WORKERS, downlink);
+        let counts = ProcessCounts::new(processes).unwrap();
+        worker_configs.iter_mut().for_each(|config| config.processes = counts.clone());
         let server = ServerAgent::start(&server_config, Box::new(ports.pop().unwrap())).unwrap();
         let directory = Directory::start(worker_configs).await;
         let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,164 @@
+//! Sums of the elements of several processes.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+
+use bytemuck::cast_vec;
+use half::{bf16, f16};
+use tributary_protocol::{Bounds, ElementType, GradientData, Part, PartsSum};
+use tributary_wire::SliceWidth;
+
+use super::contents::AT_ONCE;
+use super::{ElementRange, Segment, vector};
+
+/// The fewest elements for which another thread is worth its start.
+const PER_THREAD: usize = 32 * AT_ONCE;
+
+/// The elements that one process contributes.
+#[derive(Debug, Clone)]
+pub(crate) struct SegmentPart {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) place: ElementRange,
+    pub(crate) factor: u32,
+}
+
+/// The sum of several parts as the protocol takes it.
+pub(crate) struct SummedParts {
+    pub(crate) first: Part,
+    pub(crate) further: Vec<Part>,
+    pub(crate) bounds: Option<Bounds>,
+}
+
+/// Returns true if [`sum`] may add elements of this type.
+pub(crate) fn can_sum(element_type: ElementType) -> bool {
+    match element_type {
+        ElementType::F32 | ElementType::F16 | ElementType::BF16 => true,
+        // Sums of these have more bits than two f32, or none of the bits of a float.
+        ElementType::F32Exact | ElementType::F64 | ElementType::I32 | ElementType::I64 => false,
+    }
+}
+
+/// Adds the parts on up to `threads` threads, with the total `weight`, in slices of width `width`. Uses
+/// `vector` if it has the right length. Returns `None` if two vectors cannot hold the sums (see [`PartsSum::bounds`]).
+///
+/// # Errors
+/// Returns an error if a process has shortened its segment, or if memory or a thread is lacking.
+pub(crate) fn sum(
+    parts: &[SegmentPart],
+    weight: u32,
+    vector: Vec<u32>,
+    (width, threads): (SliceWidth, usize),
+) -> io::Result<Option<SummedParts>> {
+    let Some(ElementRange { count, element_type, .. }) = parts.first().map(|part| part.place) else {
+        return Ok(None);
+    };
+    let mut nearest = super::contents::of_length(cast_vec(vector), count)?;
+    let mut rest: Vec<f32> = vector::zeros(count)?;
+    let each = count.div_ceil(threads.clamp(1, count.div_ceil(PER_THREAD).max(1)));
+    let each = each.next_multiple_of(AT_ONCE).max(AT_ONCE);
+    let pieces = nearest.chunks_mut(each).zip(rest.chunks_mut(each)).enumerate();
+    let sum_piece = |(number, (nearest, rest)): (usize, (&mut [f32], &mut [f32]))| {
+        sum_piece(parts, number * each, (nearest, rest), weight, width)
+    };
+    let bounds: Vec<Option<Bounds>> = thread::scope(|scope| {
+        let mut pieces: Vec<_> = pieces.collect();
+        let last = pieces.pop();
+        let started = pieces
+            .into_iter()
+            .map(|piece| thread::Builder::new().spawn_scoped(scope, || sum_piece(piece)))
+            .collect::<io::Result<Vec<_>>>()?;
+        let last = last.map(sum_piece);
+        let ended = started.into_iter().map(|piece| {
+            piece.join().map_err(|_| io::Error::other("a thread that adds elements has panicked"))?
+        });
+        ended.chain(last).collect::<io::Result<_>>()
+    })?;
+    for SegmentPart { segment, place, .. } in parts {
+        segment.check(*place)?;
+    }
+    let mut all = Bounds::new(width, element_type, count)?;
+    for bounds in bounds {
+        let Some(bounds) = bounds else { return Ok(None) };
+        all = all.followed_by(bounds);
+    }
+    let part = |values| Part { data: of_type(element_type, values), factor: 1 };
+    Ok(Some(SummedParts { first: part(nearest), further: vec![part(rest)], bounds: Some(all) }))
+}
+
+/// Adds the elements from number `begin` on that fill the two vectors.
+fn sum_piece(
+    parts: &[SegmentPart],
+    begin: usize,
+    (nearest, rest): (&mut [f32], &mut [f32]),
+    weight: u32,
+    width: SliceWidth,
+) -> io::Result<Option<Bounds>> {
+    let factors: Vec<u32> = parts.iter().map(|part| part.factor).collect();
+    let element_type = parts.first().map_or(ElementType::F32, |part| part.place.element_type);
+    let mut sum = PartsSum::new(width, (element_type, nearest.len()), &factors, weight)?;
+    let are_there: Vec<bool> = parts.iter().map(|part| part.segment.is_there(part.place)).collect();
+    let mut elements = vec![0.0_f32; AT_ONCE];
+    let chunks = nearest.chunks_mut(AT_ONCE).zip(rest.chunks_mut(AT_ONCE));
+    for ((nearest, rest), at) in chunks.zip((begin..).step_by(AT_ONCE)) {
+        let elements = elements.get_mut(..nearest.len()).unwrap_or_default();
+        for ((number, SegmentPart { segment, place, .. }), is_there) in
+            parts.iter().enumerate().zip(&are_there)
+        {
+            let offset = place.offset + at * element_type.bytes();
+            match element_type {
+                ElementType::F16 => segment.copy_widened::<f16>(*is_there, offset, elements)?,
+                ElementType::BF16 => segment.copy_widened::<bf16>(*is_there, offset, elements)?,
+                _ => segment.copy(*is_there, offset, elements)?,
+            }
+            sum.add(number, elements);
+        }
+        sum.store(nearest, rest);
+    }
+    Ok(sum.bounds())
+}
+
+fn of_type(element_type: ElementType, values: Vec<f32>) -> GradientData {
+    match element_type {
+        ElementType::F16 => GradientData::F16(values),
+        ElementType::BF16 => GradientData::BF16(values),
+        _ => GradientData::F32(values),
+    }
+}
+
+/// Reads each part to a vector of its own, on a thread for each, with the total `weight`.
+///
+/// # Errors
+/// The errors of [`sum`].
+pub(crate) fn read_each(
+    parts: &[SegmentPart],
+    weight: u32,
+    vector: Vec<u32>,
+    width: SliceWidth,
+) -> io::Result<Option<SummedParts>> {
+    let Some((own, others)) = parts.split_first() else { return Ok(None) };
+    let read = |part: &SegmentPart, vector| part.segment.read_measured(part.place, vector, width);
+    let read: Vec<(GradientData, Bounds)> = thread::scope(|scope| {
+        let started = others
+            .iter()
+            .map(|part| thread::Builder::new().spawn_scoped(scope, move || read(part, Vec::new())))
+            .collect::<io::Result<Vec<_>>>()?;
+        let own = read(own, vector);
+        let ended = started.into_iter().map(|part| {
+            part.join().map_err(|_| io::Error::other("a thread that reads elements has panicked"))?
+        });
+        [own].into_iter().chain(ended).collect::<io::Result<_>>()
+    })?;
+    let (mut all, mut bounds) = (Vec::new(), Vec::new());
+    for ((data, bound), SegmentPart { factor, .. }) in read.into_iter().zip(parts) {
+        all.push(Part { data, factor: *factor });
+        bounds.push((bound, *factor));
+    }
+    let mut all = all.into_iter();
+    let first = all.next();
+    Ok(first.map(|first| SummedParts {
+        first,
+        further: all.collect(),
+        bounds: Bounds::of_parts(bounds, weight),
+    }))
+}
