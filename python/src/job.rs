@@ -43,7 +43,8 @@ impl Job {
     /// Joins a job through the agent behind `socket`, and waits until all of its members have joined.
     ///
     /// While the process joins, and later while it is a member, a thread of this module reports stalls. It
-    /// calls `waits` with the text, and with `True` if the agent is silent.
+    /// calls `waits` with the text, and with `True` if the agent is silent. `process` is the number of this process
+    /// among the host's processes in the job, and their number.
     #[staticmethod]
     fn join(
         py: Python<'_>,
@@ -51,11 +52,13 @@ impl Job {
         job: String,
         token: Vec<u8>,
         elastic_and_new_run: (bool, bool),
+        process: (u32, u32),
         deadline: Option<Duration>,
         waits: Py<PyAny>,
     ) -> PyResult<Self> {
         let (elastic, new_run) = elastic_and_new_run;
-        let mut options = JoinOptions::default().on_waiting(telling(waits));
+        let (number, processes) = process;
+        let mut options = JoinOptions::default().process(number, processes).on_waiting(telling(waits));
         if elastic {
             options = options.elastic();
         }

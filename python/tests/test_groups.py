@@ -37,12 +37,26 @@ def test_the_error_names_a_rank_that_does_not_come_or_join(run: Run) -> None:
     assert coming.startswith("DeadlineError rank 0 of 2 have not called init_process_group"), coming
 
 
-def test_two_ranks_on_a_host_are_refused(run: Run) -> None:
-    errors = printed(run("groups.py", "shared"), "w0", "raised")
-    assert len(errors) == 2, errors
-    assert all("ranks 0, 1 are processes on one host, and a job has one rank on each host" in one for one in errors), (
-        errors
-    )
+def test_ranks_of_one_host_need_no_job(run: Run) -> None:
+    lines = run("groups.py", "one_host")
+    assert printed(lines, "w0", "sum") == ["[3.0]"] * 2, lines
+    assert any("all 2 ranks are on one host: gloo sums the gradients" in line for line in lines), lines
+
+
+def test_hosts_may_have_several_ranks(run: Run) -> None:
+    lines = run("groups.py", "several")
+    assert not [line for line in lines if "wrong" in line], lines
+    for host, rank in (("w0", 0), ("w0", 1), ("w0", 2), ("w1", 3)):
+        (outcome,) = printed(lines, host, f"rank {rank}")
+        # 15 all-reduces, then 30, a reduce-scatter and a barrier.
+        assert outcome == "True 47", lines
+
+
+def test_ranks_may_be_in_another_order_than_the_hosts(run: Run) -> None:
+    lines = run("groups.py", "order")
+    for host, rank in (("w1", 0), ("w0", 1), ("w1", 2), ("w0", 3)):
+        assert printed(lines, host, f"rank {rank}") == ["[10.0]"], lines
+    assert any("messages have its numbers: 0 is 2, 1 is 0, 2 is 3, 3 is 1" in line for line in lines), lines
 
 
 def test_the_error_of_a_host_that_gloo_cannot_connect_names_the_variable(run: Run) -> None:

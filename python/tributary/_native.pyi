@@ -29,6 +29,7 @@ class Job:
         job: str,
         token: bytes,
         elastic_and_new_run: tuple[bool, bool],
+        process: tuple[int, int],
         deadline: timedelta | None,
         waits: Callable[[str, bool], None],
     ) -> Job: ...

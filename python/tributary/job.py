@@ -29,6 +29,8 @@ LONGEST_NAME = 1024
 """The longest name of a tensor, in bytes."""
 PRECISIONS = ("standard", "float32")
 """The precisions of sums of float32."""
+MAX_PROCESSES = 1024
+"""The largest number of processes of a host in one job."""
 REPORT_INTERVAL = 10.0
 """Seconds between two log entries about contributions that are not finite."""
 LARGEST_WEIGHT = 2**32 - 1
@@ -428,6 +430,8 @@ def join(
     socket: str | os.PathLike[str] | None = None,
     elastic: bool = False,
     new_run: bool = False,
+    process: int = 0,
+    processes: int = 1,
     deadline: float | timedelta | None = None,
     waits: Callable[[str], object] | None = None,
 ) -> Job:
@@ -444,13 +448,16 @@ def join(
         new_run: true if this process may begin a new run of a job whose last run is over, as after a launcher has
             restarted all processes. A job that `tributary jobs end` has ended does not begin another run. While
             processes of the last run are still in the job, joining waits up to 20 s for their end.
+        process: the number of this process among the processes of this host that take part, from 0. Each of them has
+            a rank of its own. They must start the same operations in the same order, and the host sends their sum.
+        processes: the number of processes of this host that take part, which must be equal in all of them.
         deadline: seconds that each all-reduce may take by default.
         waits: called with a description of what the process waits for, when a wait in joining or later exceeds two
             seconds, and then every five seconds. It runs in the thread that completes results, and must not wait for a
             result. If the agent sends nothing, a warning is logged as well.
 
     Raises:
-        ValueError: an argument and its environment variable are both missing.
+        ValueError: an argument and its environment variable are both missing, or `process` is not one of `processes`.
         JobOverError: the job is over.
         TributaryError: the agent or the controller refuses.
     """
@@ -458,8 +465,13 @@ def join(
     if not name:
         raise ValueError("no job: give the job's name, or set TRIBUTARY_JOB")
     secret = token if token is not None else _token()
-    joining = (elastic, new_run)
-    return Job(_native.Job.join(socket_of(socket), name, secret, joining, duration(deadline), wait_reporter(waits)))
+    if not 0 <= process < processes <= MAX_PROCESSES:
+        raise ValueError(
+            f"process {process} of {processes}: a host has 1 to {MAX_PROCESSES} processes in a job, with numbers from 0"
+        )
+    joining, place = (elastic, new_run), (process, processes)
+    report = wait_reporter(waits)
+    return Job(_native.Job.join(socket_of(socket), name, secret, joining, place, duration(deadline), report))
 
 
 def wait_reporter(waits: Callable[[str], object] | None) -> Callable[[str, bool], None]:

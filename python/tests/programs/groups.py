@@ -18,7 +18,8 @@ from torch.utils.data import DataLoader
 
 import tributary
 from tributary.torch.backend import backend_of
-from tributary.torch.joining import join_together, rendezvous
+from tributary.torch.backend import backend_of
+from tributary.torch.joining import Hosts, join_together, rendezvous
 from tributary.torch.timepoints import TimePoints
 
 TIMEOUT = timedelta(seconds=60)
@@ -58,8 +59,8 @@ def refused() -> None:
 def missing() -> None:
     """A rank does not come, or does not join, and the other rank's error names it."""
     waits = [
-        lambda: join_together(dist.HashStore(), 0, 2, timedelta(seconds=4)),
-        lambda: rendezvous(dist.HashStore(), 1, 2, timedelta(seconds=7), one_rank_a_host=True),
+        lambda: join_together(dist.HashStore(), 0, Hosts(("first", "second")), timedelta(seconds=4)),
+        lambda: rendezvous(dist.HashStore(), 1, 2, timedelta(seconds=7)),
     ]
     try:
         waits[int(os.environ["RANK"])]()
@@ -232,10 +233,79 @@ def late() -> None:
     os._exit(0)
 
 
-def shared() -> None:
-    """Two ranks on one host."""
+def one_host() -> None:
+    """All ranks are on one host, and need no job."""
     if os.environ["RANK"] == "1":
         os._exit(0)
+    for name in ("TRIBUTARY_JOB", "TRIBUTARY_TOKEN_FILE"):
+        os.environ.pop(name)
+    child = os.fork()
+    os.environ["RANK"] = "0" if child else "1"
+    dist.init_process_group("tributary", timeout=TIMEOUT)
+    values = torch.full((1000,), 1.0 + dist.get_rank())
+    dist.all_reduce(values)
+    print("sum:", values.unique().tolist(), flush=True)
+    dist.destroy_process_group()
+    if child:
+        os.waitpid(child, 0)
+    os._exit(0)
+
+
+def several() -> None:
+    """The first host has three ranks, and the second host has one."""
+    host = int(os.environ["RANK"])
+    children = []
+    ranks = (0, 1, 2) if host == 0 else (3,)
+    os.environ["RANK"], os.environ["WORLD_SIZE"] = str(ranks[0]), "4"
+    for rank in ranks[1:]:
+        child = os.fork()
+        if child == 0:
+            os.environ["RANK"] = str(rank)
+            children = []
+            break
+        children.append(child)
+    dist.init_process_group("tributary", timeout=TIMEOUT)
+    rank = dist.get_rank()
+    for dtype in (torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.bool):
+        for elements in (1, 1000, 300_000):
+            values = torch.full((elements,), rank + 1).to(dtype)
+            dist.all_reduce(values)
+            expected = torch.tensor(10).to(dtype)
+            if not torch.equal(values, expected.expand(elements)):
+                print("wrong:", dtype, elements, values[:3].tolist(), flush=True)
+    # Many at once, and averages and parts of sums.
+    works = [dist.all_reduce(torch.ones(1000), async_op=True) for _ in range(30)]
+    for work in works:
+        work.wait()
+    part = torch.empty(5)
+    dist.reduce_scatter_single(part, torch.arange(20.0), op=dist.ReduceOp.AVG)
+    parts = [torch.empty(5) for _ in range(4)]
+    dist.all_gather(parts, part)
+    dist.barrier()
+    calls = backend_of(None).counters.calls
+    print(f"rank {rank}:", torch.cat(parts).tolist() == list(range(20)), calls["fabric"], flush=True)
+    dist.destroy_process_group()
+    for child in children:
+        os.waitpid(child, 0)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def order() -> None:
+    """The ranks are not in the order of the job's hosts."""
+    host = int(os.environ["RANK"])
+    os.environ["WORLD_SIZE"] = "4"
+    child = os.fork()
+    os.environ["RANK"] = str(1 - host + (2 if child else 0))
+    dist.init_process_group("tributary", timeout=TIMEOUT)
+    values = torch.full((1000,), 1.0 + dist.get_rank())
+    dist.all_reduce(values)
+    print(f"rank {dist.get_rank()}:", values.unique().tolist(), flush=True)
+    dist.destroy_process_group()
+    if child:
+        os.waitpid(child, 0)
+    sys.stdout.flush()
+    os._exit(0)
     child = os.fork()
     if child == 0:
         os.environ["RANK"] = "1"
@@ -314,7 +384,9 @@ CASES = (
     in_callback,
     checked,
     late,
-    shared,
+    one_host,
+    several,
+    order,
     interface,
     ends,
 )

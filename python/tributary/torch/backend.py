@@ -189,8 +189,9 @@ def backend_of(group: dist.ProcessGroup | None) -> FabricBackend:
 class FabricBackend(Backend):
     """The backend of one process group.
 
-    The first group of a process takes part in the job, and must have the job's ranks. The all-reduces of a job must
-    have one order, but the collectives of several groups have none, so all other groups use gloo.
+    The first group of a process takes part in the job, and must have the job's ranks, unless all of them are on one
+    host. The all-reduces of a job must have one order, but the collectives of several groups have none, so all other
+    groups use gloo.
     """
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
@@ -214,10 +215,19 @@ class FabricBackend(Backend):
         # use this store.
         self._store = group_store(store, rank)
         first = next((backend for backend in _backends if backend._job), None)
-        takes_part = not _alone and first is None
-        rendezvous(PrefixStore("rendezvous/", self._store), rank, size, timeout, one_rank_a_host=takes_part)
-        if takes_part:
-            self._job = join_together(PrefixStore("job/", self._store), rank, size, timeout)
+        hosts = rendezvous(PrefixStore("rendezvous/", self._store), rank, size, timeout)
+        self._without_job = NOT_FIRST if _alone or first is not None else None
+        """The reason why the group does not take part in the job."""
+        self._job_ranks: list[int] = []
+        """For each rank of the group, its rank in the job."""
+        if self._without_job is None and hosts.is_one and (size > 1 or "TRIBUTARY_JOB" not in os.environ):
+            self._without_job = ONE_HOST
+            announce(rank, f"all {size} ranks are on one host: gloo sums the gradients, and the fabric is not used")
+        if self._without_job is None:
+            self._job, self._job_ranks = join_together(PrefixStore("job/", self._store), rank, hosts, timeout)
+            if self._job_ranks != list(range(size)):
+                pairs = ", ".join(f"{own} is {of_job}" for own, of_job in enumerate(self._job_ranks))
+                announce(rank, f"the job numbers its ranks in the order of its hosts, and messages have its numbers: {pairs}")
         # All groups of the process count with the counters of the group that is in the job.
         self.counters: TrafficCounters = TrafficCounters(self._job) if first is None else first.counters
         # Make gloo's group last, because it waits longest for a missing rank.
@@ -236,7 +246,7 @@ class FabricBackend(Backend):
             ValueError: the group is not the first group of its process, or has ended.
         """
         if self._job is None:
-            raise ValueError(f"this group does not take part in a job: it is {NOT_FIRST}, or has ended")
+            raise ValueError(f"this group does not take part in a job: {self._without_job or 'it has ended'}")
         return self._job
 
     def getBackendName(self) -> str:  # noqa: N802
@@ -356,7 +366,7 @@ class FabricBackend(Backend):
         """Waits for all ranks."""
         opts = opts or BarrierOptions()
         if self._job is None:
-            return self._by_gloo("barrier", (opts,), NOT_FIRST)
+            return self._by_gloo("barrier", (opts,), self._without_job or ENDED)
         nothing = torch.zeros(1, dtype=torch.int32, device="cpu")
         work = self._over_fabric(self._job, "barrier", "barrier {}", nothing, [nothing], deadline=_timeout(opts))
         return self._made(work)
@@ -605,16 +615,18 @@ class FabricBackend(Backend):
     def _check_whole(self, name: str, reduced: Reduced) -> None:
         """Checks that no member is missing. A job continues without a member, but a script needs all ranks."""
         size = self.size()
-        if reduced.runs and reduced.contributors < size:
+        # Each rank has the weight 1. A rank that has given up a sum is in it without its weight.
+        summed = min((min(run.contributors, run.weight) for run in reduced.runs), default=size)
+        if summed < size:
             ranks, lost = (self._job.ranks, self._job.lost) if self._job else ([], {})
             missing = [
-                f"rank {rank} has left the job" + (f" ({lost[rank]})" if lost.get(rank) else "")
-                for rank in range(size)
-                if rank not in ranks
+                f"rank {rank} has left the job" + (f" ({lost[of_job]})" if lost.get(of_job) else "")
+                for rank, of_job in enumerate(self._job_ranks)
+                if of_job not in ranks
             ]
             raise SumError(
-                f"{name} was summed over {reduced.contributors} of {size} ranks: "
-                f"{', '.join(missing) or 'one of them has left the job'}; check its process, its host and the path to "
+                f"{name} was summed over {summed} of {size} ranks: "
+                f"{', '.join(missing) or 'one of them has left the job or has given up this sum'}; check its process, its host and the path to "
                 "it, and start all ranks again"
             )
 
@@ -633,7 +645,7 @@ class FabricBackend(Backend):
     def _reason_for_gloo(self, tensors: list[torch.Tensor], operator: ReduceOp.RedOpType) -> str | None:
         """Returns the reason why the fabric cannot reduce these tensors; `None` if it can."""
         if self._job is None:
-            return NOT_FIRST
+            return self._without_job or ENDED
         if operator not in (ReduceOp.SUM, ReduceOp.AVG):
             return f"the operator {operator.name}"
         types = {tensor.dtype for tensor in tensors}
@@ -728,6 +740,8 @@ class FabricBackend(Backend):
 
 
 NOT_FIRST = "not the first group of this process"
+ONE_HOST = "all ranks are on one host"
+ENDED = "the group has ended"
 NOT_BY_FABRIC = "the fabric does not do that"
 
 

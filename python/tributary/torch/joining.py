@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections import defaultdict, deque
+from collections import deque
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from threading import Thread
@@ -42,7 +43,25 @@ def group_store(store: Store, rank: int) -> Store:
     return PrefixStore(f"{store.add(f'groups of rank {rank}', 1)}/", store)
 
 
-def rendezvous(store: Store, rank: int, size: int, timeout: timedelta, *, one_rank_a_host: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """The hosts of a group's ranks."""
+
+    of_ranks: tuple[str, ...]
+    """An id of the host of each rank."""
+
+    @property
+    def is_one(self) -> bool:
+        """True if all ranks are on one host."""
+        return len(set(self.of_ranks)) == 1
+
+    def process(self, rank: int) -> tuple[int, int]:
+        """Returns the number of a rank among the ranks of its host, and the number of those ranks."""
+        host = self.of_ranks[rank]
+        return self.of_ranks[:rank].count(host), self.of_ranks.count(host)
+
+
+def rendezvous(store: Store, rank: int, size: int, timeout: timedelta) -> Hosts:
     """Waits for all ranks, and checks that gloo can connect them.
 
     Args:
@@ -50,14 +69,12 @@ def rendezvous(store: Store, rank: int, size: int, timeout: timedelta, *, one_ra
         rank: the rank of this process.
         size: the number of ranks.
         timeout: the longest wait.
-        one_rank_a_host: true if each rank must be on a different host.
 
     Raises:
         DeadlineError: some ranks have not arrived; the message names them.
-        TributaryError: several ranks are on a host, or gloo would connect by a loopback interface.
+        TributaryError: ranks are on several hosts, and gloo would connect them by a loopback interface.
     """
-    problem = unreachable(size) if one_rank_a_host else None
-    store.set(f"here {rank}", f"{_host()}\n{problem or ''}")
+    store.set(f"here {rank}", f"{_host()}\n{unreachable(size) or ''}")
     began = time.monotonic()
     until, warn_at = began + timeout.total_seconds(), began + WARNING_DELAY
     missing = list(range(size))
@@ -73,31 +90,13 @@ def rendezvous(store: Store, rank: int, size: int, timeout: timedelta, *, one_ra
             warn_at = now + WARNING_DELAY
         time.sleep(POLL_INTERVAL)
     here = [store.get(f"here {other}").decode().partition("\n") for other in range(size)]
-    problem = _problem(here) if one_rank_a_host else None
-    if problem is None:
-        return
+    hosts = Hosts(tuple(host for host, _, _ in here))
+    problem = next((f"rank {other}: {why}" for other, (_, _, why) in enumerate(here) if why), None)
+    if problem is None or hosts.is_one:
+        return hosts
     # All ranks raise the same error, and the store ends with the process of rank 0.
     _leave_after_others(store, size)
     raise TributaryError(problem)
-
-
-def _problem(here: list[tuple[str, str, str]]) -> str | None:
-    """Returns the reason why these ranks cannot take part in a job; `None` if they can.
-
-    `here` has the host and the problem, if any, of each rank.
-    """
-    size, hosts = len(here), defaultdict[str, list[int]](list)
-    for rank, (host, _, why) in enumerate(here):
-        hosts[host].append(rank)
-        if why:
-            return f"rank {rank}: {why}"
-    shared = next((ranks for ranks in hosts.values() if len(ranks) > 1), None)
-    if shared is None:
-        return None
-    return (
-        f"{_ranks(shared)} are processes on one host, and a job has one rank on each host: start one process on each "
-        f"of {size} hosts (torchrun --nnodes {size} --nproc-per-node 1)"
-    )
 
 
 def _leave_after_others(store: Store, size: int) -> None:
@@ -110,13 +109,15 @@ def _leave_after_others(store: Store, size: int) -> None:
 
 
 def _host() -> str:
-    """Returns an id of this host, made of its agent's socket, because the hosts of a lab share a kernel."""
+    """Returns an id of this host, made of its agent's socket, because the hosts of a lab share a kernel.
+
+    Without an agent, the network namespace takes the socket's place.
+    """
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     try:
         socket = os.stat(socket_of(None))
     except OSError:
-        # `join` reports the missing socket.
-        return f"{boot} {os.getpid()}"
+        socket = os.stat("/proc/self/ns/net")
     return f"{boot} {socket.st_dev} {socket.st_ino}"
 
 
@@ -124,30 +125,33 @@ def _ranks(ranks: list[int]) -> str:
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
 
 
-def join_together(store: Store, rank: int, size: int, timeout: timedelta) -> Job:
+def join_together(store: Store, rank: int, hosts: Hosts, timeout: timedelta) -> tuple[Job, list[int]]:
     """Joins the job, and returns when all ranks have joined.
+
+    Returns:
+        The job, and for each rank of the group its rank in the job. They differ if a launcher has numbered the hosts in
+        another order than the job.
 
     Raises:
         DeadlineError: some rank has not joined in time.
         TributaryError: this rank or another rank was refused.
     """
-    until = time.monotonic() + timeout.total_seconds()
+    until, size = time.monotonic() + timeout.total_seconds(), len(hosts.of_ranks)
     joining: Future[Job] = Future()
     waits: deque[str] = deque(maxlen=1)
     # A separate thread joins, because joining waits for all members, even if one was refused.
-    Thread(target=_join, args=(joining, rank, size, timeout, waits), name="tributary-join", daemon=True).start()
+    Thread(target=_join, args=(joining, rank, hosts, timeout, waits), name="tributary-join", daemon=True).start()
     try:
         job = _wait_for_own(joining, store, until, waits)
-        store.set(_key(rank), "")
-        for other in range(size):
-            _wait_for(other, store, until)
+        store.set(_key(rank), str(job.rank))
+        ranks = [_wait_for(other, store, until) for other in range(size)]
     except BaseException as error:
         # The thread may still join the job, and must then leave it.
         joining.add_done_callback(_leave)
         if isinstance(error, TributaryError) and not isinstance(error, RefusedError):
             _report_refusal(store, f"rank {rank}: {error}", size)
         raise
-    return job
+    return job, ranks
 
 
 class RefusedError(TributaryError):
@@ -159,10 +163,11 @@ def _leave(joining: Future[Job]) -> None:
         joining.result().leave()
 
 
-def _join(joining: Future[Job], rank: int, size: int, timeout: timedelta, waits: deque[str]) -> None:
+def _join(joining: Future[Job], rank: int, hosts: Hosts, timeout: timedelta, waits: deque[str]) -> None:
     try:
-        job = join(new_run=True, deadline=timeout, waits=waits.append)
-        problem = _difference(job, rank, size)
+        process, processes = hosts.process(rank)
+        job = join(new_run=True, process=process, processes=processes, deadline=timeout, waits=waits.append)
+        problem = _difference(job, len(hosts.of_ranks))
         if problem is not None:
             job.leave()
             raise TributaryError(problem)
@@ -171,15 +176,15 @@ def _join(joining: Future[Job], rank: int, size: int, timeout: timedelta, waits:
         joining.set_exception(error)
 
 
-def _difference(job: Job, rank: int, size: int) -> str | None:
-    """Returns the difference between the job's ranks and PyTorch's; `None` if there is none."""
+def _difference(job: Job, size: int) -> str | None:
+    """Returns the difference between the job's ranks and those of a group of `size` ranks; `None` if there is none."""
     missing = [other for other in range(size) if other not in job.ranks]
-    if job.rank == rank and missing:
+    if job.rank < size and missing:
         return f"{_ranks(missing)} of {size} have left or never joined this run of the job: start all ranks again"
-    if job.rank != rank or job.ranks != list(range(size)):
+    if job.ranks != list(range(size)):
         return (
-            f"this process is rank {rank} of {size} in PyTorch, and rank {job.rank} of {job.ranks} in the job: "
-            "start each process on the host of its rank, as `tributary lab run` does"
+            f"PyTorch has {size} ranks, and the job has ranks {job.ranks}: start processes on all hosts of the job, with "
+            "an equal number on each run"
         )
     return None
 
@@ -197,12 +202,14 @@ def _wait_for_own(joining: Future[Job], store: Store, until: float, waits: deque
             raise DeadlineError(f"the job has not begun in the group's timeout: {what}")
 
 
-def _wait_for(rank: int, store: Store, until: float) -> None:
+def _wait_for(rank: int, store: Store, until: float) -> int:
+    """Waits until a rank has joined; returns its rank in the job."""
     while not store.check([_key(rank)]):
         _check_refusal(store)
         if time.monotonic() > until:
             raise DeadlineError(f"rank {rank} has not joined the job in the group's timeout: check its process")
         time.sleep(POLL_INTERVAL)
+    return int(store.get(_key(rank)))
 
 
 def _check_refusal(store: Store) -> None:
