@@ -83,6 +83,7 @@ fn job() -> v1::Job {
             stalled_milliseconds: 900,
             ..v1::JobProgress::default()
         }),
+        processes: 1,
     };
     let adding = v1::TreeSwitch { name: "leaf".into(), aggregates: true, fan_in: 2, ..Default::default() };
     v1::Job {
