@@ -1,8 +1,9 @@
 //! Builds the API's answer about the processes of a job and the policy for degraded processes.
 
-use tributary_api::v1;
+use tributary_api::{ProcessCounts, v1};
 use tributary_planner::degraded::{Candidate, Condition, Mode, TeamMember};
 use tributary_topology::Topology;
+use tributary_wire::Rank;
 
 use crate::jobs::{Job, LastChange, detachment_description};
 
@@ -10,6 +11,7 @@ use crate::jobs::{Job, LastChange, detachment_description};
 pub(crate) fn job(topology: &Topology, job: &Job) -> v1::ExplainJobResponse {
     let terms = &job.record.terms;
     let team = job.measured.team();
+    let counts = job.record.process_counts();
     let decision = team.decide(terms.on_degraded.theta);
     let name = |rank: u16| {
         let member = job.record.request.workers.iter().find(|member| member.rank == rank);
@@ -24,7 +26,7 @@ pub(crate) fn job(topology: &Topology, job: &Job) -> v1::ExplainJobResponse {
         generation: job.record.current,
         degraded: policy.into(),
         theta: terms.on_degraded.theta,
-        processes: team.members().map(|member| process(&member, name(member.rank))).collect(),
+        processes: team.members().map(|member| process(&member, name(member.rank), &counts)).collect(),
         degraded_processes: decision.degraded as u32,
         share: decision.share,
         communication_seconds: decision.communication.today,
@@ -39,8 +41,9 @@ pub(crate) fn job(topology: &Topology, job: &Job) -> v1::ExplainJobResponse {
     }
 }
 
-fn process(member: &TeamMember<'_>, host: String) -> v1::ProcessReport {
+fn process(member: &TeamMember<'_>, host: String, counts: &ProcessCounts) -> v1::ProcessReport {
     let TeamMember { rank, is_active, profile, detector, ratio } = *member;
+    let processes = counts.ranks_of(Rank::new(rank));
     let model = profile.model();
     let (samples, compute_seconds) = profile.last().unwrap_or_default();
     v1::ProcessReport {
@@ -56,6 +59,8 @@ fn process(member: &TeamMember<'_>, host: String) -> v1::ProcessReport {
         compute_seconds,
         reduce_seconds: profile.reduce().filter(|_| is_active),
         ratio,
+        first_process: processes.start,
+        processes: processes.len() as u32,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Checks a CreateJob request against the topology.
 
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -55,6 +56,9 @@ pub(crate) enum RequestError {
     /// member.
     #[error("a rigid job cannot go on without degraded processes: leave one of the two out")]
     RigidAndDegraded,
+    /// The number of training processes does not fit in 16 bits.
+    #[error("{0} training processes on a host: a job may have 1 to 65535")]
+    Processes(u32),
     /// The topology has no server, and the request does not name one.
     #[error("the topology has no server: name one")]
     NoServer,
@@ -104,8 +108,21 @@ pub(crate) fn terms(request: &v1::CreateJobRequest) -> Result<Terms, RequestErro
     if request.rigid && on_degraded.auto {
         return Err(RequestError::RigidAndDegraded);
     }
-    let (server_reads, confidential) = (request.server_reads, request.confidential);
-    Ok(Terms { rigid: request.rigid, join_deadline, on_degraded, server_reads, confidential })
+    Ok(Terms {
+        rigid: request.rigid,
+        join_deadline,
+        on_degraded,
+        server_reads: request.server_reads,
+        confidential: request.confidential,
+        processes_per_host: processes(request.processes_per_host)?,
+    })
+}
+
+/// Returns a number of training processes on one host; `None` if the request leaves it out.
+///
+/// The ranks of all processes of a job are below 2^32, because a job has fewer than 2^16 workers.
+pub(crate) fn processes(number: u32) -> Result<Option<NonZeroU16>, RequestError> {
+    u16::try_from(number).map(NonZeroU16::new).map_err(|_| RequestError::Processes(number))
 }
 
 /// Returns true if the controller should act on degraded processes.
@@ -219,6 +236,8 @@ mod tests {
             let expected = format!("theta is {theta}: it is a share of the processes, from 0 to 1");
             assert_eq!(terms(v1::CreateJobRequest { theta: Some(theta), ..named("a") }), expected);
         }
+        let processes = v1::CreateJobRequest { processes_per_host: 1 << 16, ..named("a") };
+        assert_eq!(terms(processes), "65536 training processes on a host: a job may have 1 to 65535");
         let both = v1::CreateJobRequest { rigid: true, degraded: v1::Degraded::Auto.into(), ..named("a") };
         assert!(terms(both).starts_with("a rigid job cannot go on without degraded processes"));
         for window in [3, 2 * MAX_WINDOW] {

@@ -1,6 +1,7 @@
 //! The gRPC API: checks requests, converts them to the controller's types, and converts results and
 //! errors back.
 
+use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -99,12 +100,15 @@ impl Controller for Service {
     async fn join(&self, request: Request<v1::JoinRequest>) -> Result<Response<MemberEvents>, Status> {
         self.access.check_host(&request, |request| &request.host)?;
         let request = request.into_inner();
+        let invalid = |error: request::RequestError| Status::invalid_argument(error.to_string());
+        let processes = request::processes(request.processes).map_err(invalid)?;
         let joining = Joining {
             host: &request.host,
             role: role(request.role)?,
             elastic: request.elastic,
             resume: request.resume_generation,
             new_run: request.new_run && request.resume_generation == 0,
+            processes: processes.unwrap_or(NonZeroU16::MIN),
         };
         let credentials = (&*request.job, &*request.token);
         match reconciler::join(&self.manager, credentials, &joining).await {
@@ -337,7 +341,10 @@ pub(crate) fn job_status(error: JobError) -> Status {
         JobError::NoSuchJob(_) | JobError::NotAMember { .. } => Status::not_found(message),
         JobError::WrongToken(_) | JobError::NoToken(_) => Status::permission_denied(message),
         JobError::AlreadyJoined { .. } | JobError::AlreadyExists(_) => Status::already_exists(message),
-        JobError::Over { .. } | JobError::Closed { .. } => Status::failed_precondition(message),
+        JobError::Over { .. }
+        | JobError::Closed { .. }
+        | JobError::OtherThanCreated { .. }
+        | JobError::OtherThanStarted { .. } => Status::failed_precondition(message),
         JobError::NotAsked(_) => Status::aborted(message),
     }
 }

@@ -86,6 +86,7 @@ pub(crate) fn base(topology: &Topology) -> BTreeMap<NodeKey, SwitchState> {
 pub(crate) const TERMS: Terms = Terms {
     server_reads: false,
     confidential: false,
+    processes_per_host: None,
     rigid: false,
     join_deadline: Duration::from_secs(60),
     on_degraded: OnDegraded { auto: false, theta: 0.1 },

@@ -5,6 +5,7 @@
 //! rank that differs.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,6 +60,14 @@ impl std::fmt::Display for Given {
     }
 }
 
+/// A worker of a job.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    pub(crate) host: String,
+    /// The ranks of the host's training processes.
+    pub(crate) ranks: Range<u32>,
+}
+
 /// The diagnoses in progress, by job.
 #[derive(Debug, Default)]
 pub(crate) struct Diagnoses(Mutex<BTreeMap<JobKey, Diagnosis>>);
@@ -76,7 +85,7 @@ impl Diagnoses {
     pub(crate) fn note(
         &self,
         job: JobKey,
-        members: BTreeMap<Rank, String>,
+        members: BTreeMap<Rank, Worker>,
         rank: Rank,
         report: WrongSumReport,
     ) -> (bool, watch::Receiver<Option<String>>) {
@@ -121,8 +130,8 @@ pub(crate) async fn await_verdict(mut verdict: watch::Receiver<Option<String>>) 
 /// The reports of a job's members on the job's first all-reduce with a wrong sum.
 #[derive(Debug)]
 struct Comparison {
-    /// The hosts of all workers, by rank.
-    members: BTreeMap<Rank, String>,
+    /// All workers, by rank.
+    members: BTreeMap<Rank, Worker>,
     reports: BTreeMap<Rank, WrongSumReport>,
 }
 
@@ -160,15 +169,21 @@ impl Comparison {
         groups
     }
 
-    /// Lists ranks as text for users, such as `rank 1 (w1)` or `ranks 0 (w0), 2 (w2) and 5 others`.
-    fn names(&self, ranks: &[Rank]) -> String {
-        let host = |rank| self.members.get(rank).map_or("?", String::as_str);
-        let named: Vec<_> = ranks.iter().take(NAMED).map(|rank| format!("{rank} ({})", host(rank))).collect();
-        let others = match ranks.len().saturating_sub(NAMED) {
+    /// Lists the ranks of workers' processes as text for users, such as `rank 1 (w1)`, `ranks 4–7 (w1)` or
+    /// `ranks 0 (w0), 2 (w2) and 5 others`.
+    fn names(&self, workers: &[Rank]) -> String {
+        let members: Vec<_> = workers.iter().filter_map(|worker| self.members.get(worker)).collect();
+        let name = |Worker { host, ranks }: &&Worker| match ranks.len() {
+            1 => format!("{} ({host})", ranks.start),
+            _ => format!("{}–{} ({host})", ranks.start, ranks.end.saturating_sub(1)),
+        };
+        let named: Vec<_> = members.iter().take(NAMED).map(name).collect();
+        let of = |members: &[&Worker]| members.iter().map(|member| member.ranks.len()).sum::<usize>();
+        let others = match of(members.get(NAMED..).unwrap_or_default()) {
             0 => String::new(),
             others => format!(" and {others} others"),
         };
-        format!("rank{} {}{others}", if ranks.len() == 1 { "" } else { "s" }, named.join(", "))
+        format!("rank{} {}{others}", if of(&members) == 1 { "" } else { "s" }, named.join(", "))
     }
 
     /// Returns the ranks that have not reported on this all-reduce.
@@ -216,7 +231,10 @@ impl std::fmt::Display for Comparison {
 mod tests {
     use super::*;
 
-    const NAMES: [&str; 3] = ["w0", "w1", "w2"];
+    fn worker(rank: u16) -> (Rank, Worker) {
+        let ranks = u32::from(rank)..u32::from(rank) + 1;
+        (Rank::new(rank), Worker { host: format!("w{rank}"), ranks })
+    }
 
     fn report(operation: u32, tensor: &str, elements: u64, element_type: &str) -> WrongSumReport {
         let (tensor, element_type) = (tensor.to_owned(), element_type.to_owned());
@@ -225,7 +243,7 @@ mod tests {
     }
 
     fn comparison(all: impl IntoIterator<Item = (u16, WrongSumReport)>) -> Comparison {
-        let members = (0..).map(Rank::new).zip(NAMES.map(str::to_owned)).collect();
+        let members = (0..3).map(worker).collect();
         let mut comparison = Comparison { members, reports: BTreeMap::new() };
         all.into_iter().for_each(|(rank, report)| comparison.note(Rank::new(rank), report));
         comparison
@@ -261,6 +279,19 @@ mod tests {
         assert!(!comparison.is_complete(), "it has told of another one");
         comparison.note(Rank::new(2), report(last, "a", 1, "bf16"));
         assert!(comparison.is_complete());
+    }
+
+    #[test]
+    fn the_ranks_of_a_host_with_several_processes_are_named() {
+        let mut comparison = comparison([(0, report(2, "a", 10, "f32")), (1, report(2, "b", 10, "f32"))]);
+        for (rank, ranks) in [(0, 0..4), (1, 4..6), (2, 6..7)] {
+            comparison.members.get_mut(&Rank::new(rank)).unwrap().ranks = ranks;
+        }
+        let verdict = comparison.to_string();
+        for named in ["ranks 0–3 (w0) gave \"a\"", "ranks 4–5 (w1) gave \"b\"", "rank 6 (w2) did not tell"]
+        {
+            assert!(verdict.contains(named), "{verdict}");
+        }
     }
 
     #[test]

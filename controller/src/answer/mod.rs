@@ -122,7 +122,7 @@ fn members(topology: &Topology, job: &Job) -> Vec<v1::JobMember> {
             role: v1::MemberRole::Worker.into(),
             joined: job.is_here(&ParticipantId::Worker(rank)),
             progress: report.map(|report| progress_of(name, report)),
-            processes: 0,
+            processes: u16::from(job.record.processes_of(rank)).into(),
         }
     };
     let server = v1::JobMember {

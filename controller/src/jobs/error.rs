@@ -1,3 +1,5 @@
+use std::num::NonZeroU16;
+
 use thiserror::Error;
 
 /// Reasons why the controller refuses a call for a job.
@@ -57,6 +59,36 @@ pub(crate) enum JobError {
         job: String,
         /// The host.
         host: String,
+    },
+    /// The host's number of training processes is not the number that the job's creator set.
+    #[error(
+        "job {job:?} has {expected} ranks on each host, and host {host:?} came with {brought}: start {expected} processes \
+         there, or create the job with another --ranks-per-host"
+    )]
+    OtherThanCreated {
+        /// The job.
+        job: String,
+        /// The host.
+        host: String,
+        /// The number that the creator set.
+        expected: NonZeroU16,
+        /// The host's number.
+        brought: NonZeroU16,
+    },
+    /// The host's number of training processes is not the number with which the job started.
+    #[error(
+        "job {job:?} started with {expected} ranks on host {host:?}, and the host came back with {brought}: start \
+         {expected} processes there, or start all processes of the job again for a new run"
+    )]
+    OtherThanStarted {
+        /// The job.
+        job: String,
+        /// The host.
+        host: String,
+        /// The number with which the job started.
+        expected: NonZeroU16,
+        /// The host's number.
+        brought: NonZeroU16,
     },
     /// The member answers a change of generation that is no longer in progress.
     #[error("job {0:?} does not change over at the moment: the change that asked is off")]

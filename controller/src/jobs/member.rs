@@ -1,6 +1,6 @@
 //! Builds the configuration of each member of a job.
 
-use tributary_api::{DownPath, Endpoint, JobConfig, ProcessCounts, Role, TakeOver};
+use tributary_api::{DownPath, Endpoint, JobConfig, Role, TakeOver};
 use tributary_planner as planner;
 use tributary_protocol::vouching_key;
 use tributary_topology::{NodeKey, Topology};
@@ -75,7 +75,7 @@ fn config(
         joined: generation.joined.clone(),
         regroup: generation.regroup,
         adopted: generation.detachment.adopted().to_vec(),
-        processes: ProcessCounts::default(),
+        processes: record.process_counts(),
         reason: if is_worker && generation.number > 1 { record.last_change.clone() } else { String::new() },
         own: endpoint(topology, host)?,
         server: endpoint(topology, plan.server.key)?,

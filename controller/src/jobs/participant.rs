@@ -1,7 +1,5 @@
 //! A process that takes part in a job, and the connection to it.
 
-use std::fmt;
-
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tributary_api::v1;
@@ -22,15 +20,6 @@ pub(crate) enum ParticipantId {
     Worker(Rank),
     /// The server on this host.
     Server(String),
-}
-
-impl fmt::Display for ParticipantId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Worker(rank) => write!(f, "rank {rank}"),
-            Self::Server(host) => write!(f, "server {host}"),
-        }
-    }
 }
 
 /// Identifies one connection of a participant, to distinguish it from other connections of the

@@ -1,9 +1,12 @@
 //! The part of a job that the journal stores.
 
+use std::collections::BTreeMap;
+use std::num::NonZeroU16;
 use std::time::Duration;
 
+use tributary_api::ProcessCounts;
 use tributary_planner::JobRequest;
-use tributary_wire::JobSecret;
+use tributary_wire::{JobSecret, Rank};
 
 use super::detachment::OnDegraded;
 use super::generation::{Generation, Stage};
@@ -22,6 +25,8 @@ pub(crate) struct JobRecord {
     /// The request that created the job, with all workers that the job may ever have.
     pub(crate) request: JobRequest,
     pub(crate) terms: Terms,
+    /// The number of training processes with which each worker has joined this run.
+    pub(crate) processes: BTreeMap<Rank, NonZeroU16>,
     /// The index of the job's counters in every switch.
     /// The counters stay valid after the job has returned the index, until another job gets the index.
     pub(crate) job_index: u16,
@@ -54,6 +59,8 @@ pub(crate) struct Terms {
     pub(crate) server_reads: bool,
     /// True if the workers mask their values.
     pub(crate) confidential: bool,
+    /// The number of training processes that each worker must have; `None` if the workers decide.
+    pub(crate) processes_per_host: Option<NonZeroU16>,
 }
 
 impl JobRecord {
@@ -62,6 +69,29 @@ impl JobRecord {
         let current = self.generations.iter().find(|generation| generation.number == self.current);
         // The fallback is never used, because the constructor adds a generation and the present one is never removed.
         current.unwrap_or(&self.generations[0])
+    }
+
+    /// Returns the number of training processes of a worker.
+    ///
+    /// A worker that has not joined has the number that the creator set, or else the number of the lowest rank that has
+    /// joined. A job starts when all workers have joined, so that the numbers do not change after the start.
+    pub(crate) fn processes_of(&self, worker: Rank) -> NonZeroU16 {
+        let own = self.processes.get(&worker).copied();
+        let lowest = || self.processes.first_key_value().map(|(_, processes)| *processes);
+        own.or(self.terms.processes_per_host).or_else(lowest).unwrap_or(NonZeroU16::MIN)
+    }
+
+    /// Returns true if at least one worker has more than one training process.
+    pub(crate) fn has_several_processes(&self) -> bool {
+        self.processes.values().chain(&self.terms.processes_per_host).any(|processes| processes.get() > 1)
+    }
+
+    /// Returns the number of training processes of each worker that the job may ever have.
+    ///
+    /// The numbers of workers that are not members count, too, so that the ranks of processes never change.
+    pub(crate) fn process_counts(&self) -> ProcessCounts {
+        let workers = self.request.workers.iter();
+        workers.map(|member| self.processes_of(Rank::new(member.rank))).collect()
     }
 
     /// Logs the fallbacks of the present generation, if there are any.

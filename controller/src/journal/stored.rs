@@ -1,6 +1,7 @@
 //! The record of a job on disk: JSON that identifies nodes by name.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -65,6 +66,13 @@ pub(super) struct StoredJob {
     server_reads: bool,
     #[serde(default)]
     confidential: bool,
+    /// The number of training processes that the creator set for each worker.
+    #[serde(default)]
+    processes_per_host: Option<NonZeroU16>,
+    /// The number of training processes with which each worker has joined, by rank. Records of earlier versions lack
+    /// it, because each of their workers had one process.
+    #[serde(default)]
+    processes: BTreeMap<u16, NonZeroU16>,
     join_deadline_milliseconds: u64,
     /// True if the controller acts on processes that become slow.
     #[serde(default)]
@@ -137,6 +145,8 @@ impl StoredJob {
             rigid: terms.rigid,
             server_reads: terms.server_reads,
             confidential: terms.confidential,
+            processes_per_host: terms.processes_per_host,
+            processes: record.processes.iter().map(|(rank, count)| (rank.get(), *count)).collect(),
             join_deadline_milliseconds: u64::try_from(terms.join_deadline.as_millis()).unwrap_or(u64::MAX),
             degraded_auto: terms.on_degraded.auto,
             theta: terms.on_degraded.theta,
@@ -199,9 +209,11 @@ impl StoredJob {
                 rigid: self.rigid,
                 server_reads: self.server_reads,
                 confidential: self.confidential,
+                processes_per_host: self.processes_per_host,
                 join_deadline: Duration::from_millis(self.join_deadline_milliseconds),
                 on_degraded: OnDegraded { auto: self.degraded_auto, theta: self.theta },
             },
+            processes: self.processes.into_iter().map(|(rank, count)| (Rank::new(rank), count)).collect(),
             job_index: self.job_index,
             holds_index: !self.is_queued,
             current: generation.number,

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
+use std::num::NonZeroU16;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
@@ -13,6 +14,7 @@ use tonic::Request;
 use tributary_api::v1;
 use tributary_api::v1::controller_server::Controller;
 use tributary_planner::Aggregation;
+use tributary_wire::Rank;
 
 use super::*;
 use crate::access::Access;
@@ -387,7 +389,18 @@ async fn no_generation_is_used_up_while_none_can_be_written_down() {
     let role = v1::MemberRole::Unspecified;
     let join = |host| {
         manager
-            .join("job", &token, &Joining { host, role, elastic: host != "ps", resume: 0, new_run: false })
+            .join(
+                "job",
+                &token,
+                &Joining {
+                    host,
+                    role,
+                    elastic: host != "ps",
+                    resume: 0,
+                    new_run: false,
+                    processes: NonZeroU16::MIN,
+                },
+            )
             .unwrap()
     };
     let _members = ["w0", "w1", "w2", "w3", "ps"].map(join);
@@ -454,4 +467,27 @@ async fn a_generation_is_the_present_one_on_disk_before_it_is_in_the_book() {
     // The change is cancelled.
     state.jobs.get_mut(key).unwrap().call_off(&topology, 2);
     assert_eq!(kept_generation(&journal, &state, key).await, 1);
+}
+
+#[test]
+fn numbers_of_processes_are_stored_and_an_earlier_record_has_one_process_for_each_worker() {
+    let (topology, mut state) = (testing::topology(), testing::controller_state(64, 4));
+    let key = created(&mut state, "job");
+    let job = state.jobs.get_mut(key).unwrap();
+    job.record.terms.processes_per_host = NonZeroU16::new(4);
+    job.record.processes = [(1, 4), (2, 4)]
+        .map(|(rank, processes)| (Rank::new(rank), NonZeroU16::new(processes).unwrap()))
+        .into();
+    let stored = StoredJob::new(&topology, job).to_json().unwrap();
+    let load = |stored: &[u8]| StoredJob::from_json(stored).unwrap().into_record(&topology).unwrap();
+    let loaded = load(&stored);
+    assert_eq!(loaded.terms, job.record.terms);
+    assert_eq!(loaded.processes, job.record.processes);
+
+    let mut earlier: serde_json::Value = serde_json::from_slice(&stored).unwrap();
+    for field in ["processes", "processes_per_host"] {
+        assert!(earlier.as_object_mut().unwrap().remove(field).is_some());
+    }
+    let loaded = load(earlier.to_string().as_bytes());
+    assert_eq!(loaded.process_counts().counts().collect::<Vec<_>>(), [1; 4]);
 }

@@ -9,11 +9,12 @@ use tokio::time::Instant;
 use tokio_stream::Stream;
 use tributary_api::v1;
 use tributary_api::v1::EventKind;
+use tributary_planner::WorkerRoute;
 use tributary_wire::Rank;
 
 use super::Manager;
 use crate::jobs::{Answered, JobError, JobKey, JobState, Joined, Joining, ParticipantId, SessionId};
-use crate::wrong_sum::WrongSumReport;
+use crate::wrong_sum::{Worker, WrongSumReport};
 
 impl Manager {
     /// Lets a host's process join a job, or reconnect to it.
@@ -32,8 +33,10 @@ impl Manager {
         let no_such_job = || JobError::NoSuchJob(name.to_owned());
         let job = state.jobs.get_mut(key).ok_or_else(no_such_job)?;
         let Joined { participant: id, session, events } = job.join(&self.topology(), joining)?;
-        tracing::info!(job = name, host = joining.host, place = %id, resumes = joining.resume, "joined");
-        let words = if joining.resume > 0 { format!("came back as {id}") } else { format!("joined as {id}") };
+        let place = job.place(&id);
+        tracing::info!(job = name, host = joining.host, place, resumes = joining.resume, "joined");
+        let words =
+            if joining.resume > 0 { format!("came back as {place}") } else { format!("joined as {place}") };
         self.events.of_member(EventKind::MemberJoined, name, joining.host, &words);
         Ok(MemberEvents { events, manager: self.clone(), job: key, participant: id, session })
     }
@@ -72,9 +75,10 @@ impl Manager {
         // If the host gives no role, its training process leaves, because workers order before servers.
         let id = job.participants_of(host)?.into_iter().find(|id| is_meant(id));
         if let Some(id) = id {
-            tracing::info!(job = name, host, place = %id, reason, "left");
+            let place = job.place(&id);
+            tracing::info!(job = name, host, place, reason, "left");
             let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-            self.events.of_member(EventKind::MemberLeft, name, host, &format!("{id} left{why}"));
+            self.events.of_member(EventKind::MemberLeft, name, host, &format!("{place} left{why}"));
             if *at_end {
                 job.come_to_end(&id);
             }
@@ -121,8 +125,12 @@ impl Manager {
                 return Ok(watch::Sender::new(Some(reason.clone())).subscribe());
             }
             let rank = job.rank_of(host)?;
-            let workers = job.record.generation().plan.workers.iter();
-            (key, rank, workers.map(|worker| (Rank::new(worker.rank), worker.name.clone())).collect())
+            let counts = job.record.process_counts();
+            let worker = |route: &WorkerRoute| {
+                let rank = Rank::new(route.rank);
+                (rank, Worker { host: route.name.clone(), ranks: counts.ranks_of(rank) })
+            };
+            (key, rank, job.record.generation().plan.workers.iter().map(worker).collect())
         };
         let (is_first, verdict) = self.diagnoses.note(key, members, rank, report);
         if is_first {
@@ -142,8 +150,9 @@ impl Manager {
     fn lose(&self, key: JobKey, id: &ParticipantId, session: SessionId) {
         let mut state = self.state();
         let Some(job) = state.jobs.get_mut(key) else { return };
+        let place = job.place(id);
         if let Some(host) = job.lose(id, session, Instant::now()) {
-            let words = format!("the connection of {id} has broken");
+            let words = format!("the connection of {place} has broken");
             self.events.of_member(EventKind::MemberLost, &job.record.name, &host, &words);
         }
     }

@@ -338,7 +338,7 @@ impl<'a> GenerationChange<'a> {
             }
             let reason = self.context.desired.reason.clone();
             if let Some(host) = job.participants.get(&id).map(|participant| participant.host.clone()) {
-                let words = format!("the job goes on without {id}");
+                let words = format!("the job goes on without {}", job.place(&id));
                 let events = &self.context.manager.events;
                 events.of_member(v1::EventKind::MemberLeft, &job.record.name, &host, &words);
             }

@@ -48,7 +48,7 @@ pub(crate) async fn join(
         let Some(mut look) = manager.look_of(key) else { continue };
         match manager.join(name, token, joining) {
             // An error means that the job is gone. The next iteration of the loop then reports that.
-            Err(JobError::Closed { .. }) if Instant::now() < deadline => {
+            Err(JobError::Closed { .. } | JobError::OtherThanStarted { .. }) if Instant::now() < deadline => {
                 let _ = timeout_at(deadline, look.changed()).await;
             }
             // The last run ended after `create_again` was called.

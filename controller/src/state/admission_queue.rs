@@ -74,6 +74,7 @@ impl ControllerState {
             secret: JobSecret::new(rand::random()),
             request: request.clone(),
             terms,
+            processes: BTreeMap::new(),
             job_index,
             holds_index: waits.is_none(),
             generations: vec![first],

@@ -81,6 +81,7 @@ impl Net {
             elastic: host != "ps",
             resume_generation: resume,
             new_run: false,
+            processes: 1,
         };
         let member = Member::join_as(&mut self.client, request).await.unwrap();
         self.members.insert(host.to_owned(), member);
@@ -273,6 +274,7 @@ async fn a_member_takes_over_for_a_dead_server_with_a_survivors_copy() {
             elastic: false,
             resume_generation: 0,
             new_run: false,
+            processes: 1,
         },
     )
     .await

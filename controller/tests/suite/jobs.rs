@@ -261,3 +261,54 @@ async fn restarted_processes_take_their_job_up_again_until_its_owner_ends_it() {
         "{message}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hosts_bring_their_numbers_of_processes_to_each_run_of_a_job() {
+    let (_controller, client) = plain().await;
+    let (token, _) = create(&mut client.clone(), job("digits")).await.unwrap();
+    let begin = async |host: &str, processes: u32| {
+        let (job, token, host) = ("digits".to_owned(), token.clone(), host.to_owned());
+        let request = v1::JoinRequest {
+            job,
+            token,
+            host,
+            elastic: true,
+            new_run: true,
+            processes,
+            ..v1::JoinRequest::default()
+        };
+        Member::join_as(&mut client.clone(), request).await
+    };
+    let counts = async |members: &mut [Member]| {
+        for member in &mut *members {
+            member.started().await;
+        }
+        let jobs = list(&mut client.clone()).await;
+        let job = jobs.into_iter().next_back().unwrap();
+        job.members.iter().map(|member| member.processes).collect::<Vec<_>>()
+    };
+    let (code, text) = refusal(begin("w0", 1 << 16).await);
+    assert_eq!(code, Code::InvalidArgument);
+    assert_eq!(text, "65536 training processes on a host: a job may have 1 to 65535");
+    let mut first = vec![begin("w0", 4).await.unwrap(), begin("w1", 0).await.unwrap()];
+    let mut server = Member::join(&mut client.clone(), "digits", &token, "ps").await.unwrap();
+    let config = server.started().await;
+    assert_eq!(config.processes.counts().collect::<Vec<_>>(), [4, 1]);
+    assert_eq!(counts(&mut first).await, [4, 1, 0]);
+
+    // The launcher starts the processes again, with other numbers. The first host waits for the end of the last run.
+    let leave = async |host: &str| {
+        let (job, token, host) = ("digits".to_owned(), token.clone(), host.to_owned());
+        let leave = v1::LeaveRequest { job, token, host, ..v1::LeaveRequest::default() };
+        client.clone().leave(leave).await.unwrap();
+    };
+    leave("w0").await;
+    let (w0, w1) = tokio::join!(begin("w0", 2), async {
+        first[1].changed().await;
+        leave("w1").await;
+        begin("w1", 3).await
+    });
+    let mut second = vec![w0.unwrap(), w1.unwrap()];
+    second.push(Member::join(&mut client.clone(), "digits", &token, "ps").await.unwrap());
+    assert_eq!(counts(&mut second).await, [2, 3, 0]);
+}

@@ -1,6 +1,7 @@
 //! The configuration of a job's member, in the types of the packets.
 
 use std::net::Ipv4Addr;
+use std::num::NonZeroU16;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -102,6 +103,13 @@ impl ProcessCounts {
     /// Returns the counts by the worker's rank.
     pub fn counts(&self) -> impl Iterator<Item = u32> {
         self.0.iter().copied().map(u32::from)
+    }
+}
+
+/// Makes counts by the worker's rank.
+impl FromIterator<NonZeroU16> for ProcessCounts {
+    fn from_iter<I: IntoIterator<Item = NonZeroU16>>(counts: I) -> Self {
+        Self(counts.into_iter().map(NonZeroU16::get).collect())
     }
 }
 

@@ -4,5 +4,6 @@ pub mod controller;
 pub mod drawing;
 pub mod options;
 pub mod output;
+pub mod ranks;
 pub mod states;
 pub mod switches;

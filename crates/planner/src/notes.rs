@@ -90,7 +90,10 @@ fn worth(job: &JobRequest, choice: &CostedTree, comparison: &Comparison) -> Vec<
     let mut notes = Vec::new();
     let aggregates = choice.roles.merges.iter().any(|merge| merge.aggregate);
     if job.workers.len() == 1 {
-        notes.push("one worker has nothing to aggregate: no all-reduce is needed".to_owned());
+        notes.push(
+            "all ranks are on one host, whose agent adds them: the switches have nothing to aggregate"
+                .to_owned(),
+        );
     } else if !aggregates && job.aggregation != Aggregation::None {
         notes.push("no switch can aggregate here: this is a plain parameter server".to_owned());
     }

@@ -1,5 +1,6 @@
 //! Tests of a job's next step, given the signs of life of its members and the state of the fabric.
 
+use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +19,12 @@ use crate::testing::{TERMS, controller_state, first_generation, request, topolog
 
 /// Lets a member join a job and start.
 fn join(topology: &Topology, job: &mut Job, host: &str, role: v1::MemberRole) -> Joined {
-    let joined =
-        job.join(topology, &Joining { host, role, elastic: true, resume: 0, new_run: false }).unwrap();
+    let joined = job
+        .join(
+            topology,
+            &Joining { host, role, elastic: true, resume: 0, new_run: false, processes: NonZeroU16::MIN },
+        )
+        .unwrap();
     job.participants.get_mut(&joined.participant).unwrap().started = true;
     joined
 }
@@ -413,8 +418,14 @@ fn who_can_come_in_does_not_wait_for_those_whose_switch_is_silent() {
     let leaf = topology.find("leaf1").unwrap();
     state.health.set_node(leaf, Life::Silent, at(600));
     let come = |state: &mut ControllerState, host: &str| {
-        let joining =
-            Joining { host, role: v1::MemberRole::Worker, elastic: true, resume: 0, new_run: false };
+        let joining = Joining {
+            host,
+            role: v1::MemberRole::Worker,
+            elastic: true,
+            resume: 0,
+            new_run: false,
+            processes: NonZeroU16::MIN,
+        };
         state.jobs.get_mut(key).unwrap().join(&topology, &joining).unwrap()
     };
     let _back = ["w1", "w2", "w3"].map(|host| come(&mut state, host));

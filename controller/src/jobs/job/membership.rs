@@ -1,5 +1,7 @@
 //! Joining and leaving a job: the roles of hosts, and the sessions of their processes.
 
+use std::num::NonZeroU16;
+
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tributary_api::v1;
@@ -29,6 +31,8 @@ pub(crate) struct Joining<'a> {
     pub(crate) resume: u32,
     /// True if the process may begin a new run of the job after the last run is over.
     pub(crate) new_run: bool,
+    /// The number of the host's training processes in the job. It has no meaning for a server.
+    pub(crate) processes: NonZeroU16,
 }
 
 impl Job {
@@ -59,6 +63,7 @@ impl Job {
     pub(crate) fn join(&mut self, topology: &Topology, joining: &Joining<'_>) -> Result<Joined, JobError> {
         self.check_alive()?;
         let id = self.participant_of(topology, joining)?;
+        self.check_processes(&id, joining)?;
         self.sessions += 1;
         let session = self.sessions;
         let present = self.present(topology, &id);
@@ -85,6 +90,7 @@ impl Job {
                 self.participants.insert(id.clone(), participant);
                 if let ParticipantId::Worker(rank) = id {
                     self.measured.forget(rank.get());
+                    self.record.processes.insert(rank, joining.processes);
                 }
                 events
             }
@@ -130,15 +136,38 @@ impl Job {
 
     /// Checks that the job may admit a process now.
     fn check_open(&self, id: &ParticipantId, joining: &Joining<'_>) -> Result<(), JobError> {
-        let runs = !matches!(self.state, JobState::Queued | JobState::Created);
         let ParticipantId::Worker(rank) = id else { return Ok(()) };
         // A dead process of the same rank does not count, because the job first continues without it.
         let others = |id: &ParticipantId| matches!(id, ParticipantId::Worker(one) if one != rank);
-        let closed = runs && (self.record.terms.rigid || !joining.elastic || !self.are_elastic(others));
+        let closed = self.has_all_workers()
+            && (self.record.terms.rigid || !joining.elastic || !self.are_elastic(others));
         match closed {
             true => Err(JobError::Closed { job: self.record.name.clone(), host: joining.host.to_owned() }),
             false => Ok(()),
         }
+    }
+
+    /// Checks that a host has the number of training processes that the job expects of it.
+    fn check_processes(&self, id: &ParticipantId, joining: &Joining<'_>) -> Result<(), JobError> {
+        let ParticipantId::Worker(rank) = id else { return Ok(()) };
+        let (job, host, brought) = (self.record.name.clone(), joining.host.to_owned(), joining.processes);
+        match self.record.terms.processes_per_host {
+            Some(expected) if expected != brought => {
+                return Err(JobError::OtherThanCreated { job, host, expected, brought });
+            }
+            _ => {}
+        }
+        match self.record.processes_of(*rank) {
+            expected if self.has_all_workers() && expected != brought => {
+                Err(JobError::OtherThanStarted { job, host, expected, brought })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns true if all workers have joined, so that the job starts or has started.
+    fn has_all_workers(&self) -> bool {
+        !matches!(self.state, JobState::Queued | JobState::Created)
     }
 
     /// Returns true if all workers, connected or awaited, support workers that join and leave.
@@ -195,6 +224,19 @@ impl Job {
         }
     }
 
+    /// Describes a participant's place in the job, as text for users.
+    pub(crate) fn place(&self, id: &ParticipantId) -> String {
+        match id {
+            ParticipantId::Worker(rank) if self.record.has_several_processes() => {
+                let processes = self.record.processes_of(*rank);
+                let ranks = if processes == NonZeroU16::MIN { "rank" } else { "ranks" };
+                format!("worker {rank} ({processes} {ranks})")
+            }
+            ParticipantId::Worker(rank) => format!("rank {rank}"),
+            ParticipantId::Server(host) => format!("server {host}"),
+        }
+    }
+
     /// Notes that the stream of `session` has broken.
     /// A later session of the same participant is not affected. Returns the participant's host; `None` if the
     /// participant has a later session or has left.
@@ -227,6 +269,9 @@ impl Job {
     /// Removes a participant permanently, after sending it `event` if there is one.
     pub(crate) fn depart(&mut self, id: &ParticipantId, event: Option<Event>) {
         if let Some(participant) = self.participants.remove(id) {
+            if let (ParticipantId::Worker(rank), false) = (id, self.has_all_workers()) {
+                self.record.processes.remove(rank);
+            }
             if let (ParticipantId::Worker(rank), true) = (id, participant.detached) {
                 self.measured.forget(rank.get());
             }

@@ -1,3 +1,5 @@
+use std::num::NonZeroU16;
+
 use tributary_api::{JobConfig, Role};
 use tributary_planner::{Aggregation, JobRequest};
 
@@ -13,7 +15,19 @@ fn created() -> Job {
 }
 
 fn joining(host: &str, elastic: bool, resume: u32) -> Joining<'_> {
-    Joining { host, role: v1::MemberRole::Unspecified, elastic, resume, new_run: false }
+    Joining {
+        host,
+        role: v1::MemberRole::Unspecified,
+        elastic,
+        resume,
+        new_run: false,
+        processes: NonZeroU16::MIN,
+    }
+}
+
+/// Returns the request of a host with this number of training processes.
+fn with(host: &str, processes: u16) -> Joining<'_> {
+    Joining { processes: NonZeroU16::new(processes).unwrap(), ..joining(host, true, 0) }
 }
 
 fn join(job: &mut Job, host: &str) -> Joined {
@@ -189,4 +203,63 @@ fn another_host_serves_only_when_it_was_asked_to() {
     assert!(job.join(&topology(), &serve).is_err());
     job.invitations.ask("w2", Instant::now());
     assert_eq!(job.join(&topology(), &serve).unwrap().participant, ParticipantId::Server("w2".into()));
+}
+
+/// Returns the numbers of processes in the configuration of a worker and of the server.
+fn counts(job: &Job) -> [Vec<u32>; 2] {
+    let generation = job.record.generation();
+    [ParticipantId::Worker(Rank::new(3)), ParticipantId::Server("ps".into())]
+        .map(|id| job.config(&topology(), generation, &id).unwrap().processes)
+}
+
+#[test]
+fn each_host_brings_its_own_number_of_processes_before_the_start() {
+    let mut job = created();
+    assert_eq!(counts(&job), [[1; 4]; 2]);
+    job.join(&topology(), &with("w2", 2)).unwrap();
+    let first = job.join(&topology(), &with("w1", 4)).unwrap();
+    assert_eq!(
+        counts(&job),
+        [[4, 4, 2, 4]; 2],
+        "those who have not joined are expected like the lowest rank"
+    );
+    assert_eq!(job.place(&first.participant), "worker 1 (4 ranks)");
+    // Until the start, a host may come back with another number.
+    job.depart(&first.participant, None);
+    assert_eq!(counts(&job), [[2; 4]; 2]);
+    for (host, processes) in [("w0", 8), ("w1", 1), ("w3", 3)] {
+        job.join(&topology(), &with(host, processes)).unwrap();
+    }
+    assert_eq!(counts(&job), [[8, 1, 2, 3]; 2]);
+    assert_eq!(job.place(&first.participant), "worker 1 (1 rank)");
+}
+
+#[test]
+fn a_job_with_a_fixed_number_of_processes_refuses_other_numbers() {
+    let mut job = created();
+    job.record.terms.processes_per_host = NonZeroU16::new(4);
+    assert_eq!(counts(&job), [[4; 4]; 2]);
+    let refused = job.join(&topology(), &with("w1", 2)).unwrap_err().to_string();
+    let text = "job \"job\" has 4 ranks on each host, and host \"w1\" came with 2: start 4 processes there, or create \
+                the job with another --ranks-per-host";
+    assert_eq!(refused, text);
+    job.join(&topology(), &with("w1", 4)).unwrap();
+    // The server has no training processes.
+    job.join(&topology(), &with("ps", 1)).unwrap();
+}
+
+#[test]
+fn after_the_start_a_host_keeps_its_number_of_processes() {
+    let mut job = created();
+    for host in HOSTS {
+        job.join(&topology(), &with(host, 2)).unwrap();
+    }
+    assert!(job.advance(1, ""));
+    job.depart(&ParticipantId::Worker(Rank::new(0)), None);
+    assert_eq!(counts(&job), [[2; 4]; 2], "ranks do not shift when a host leaves");
+    let refused = job.join(&topology(), &with("w0", 4)).unwrap_err().to_string();
+    let text = "job \"job\" started with 2 ranks on host \"w0\", and the host came back with 4: start 2 processes \
+                there, or start all processes of the job again for a new run";
+    assert_eq!(refused, text);
+    job.join(&topology(), &with("w0", 2)).unwrap();
 }

@@ -784,8 +784,8 @@ pub struct JobMember {
     /// The last progress report of the member's process. Absent for a server, and before the first report.
     #[prost(message, optional, tag = "4")]
     pub progress: ::core::option::Option<JobProgress>,
-    /// The number of training processes with which the worker has joined. 0: it has not joined, or it is a
-    /// server.
+    /// The number of the worker's training processes. Before the job has started, it is the expected number
+    /// for a worker that has not joined. 0 for a server.
     #[prost(uint32, tag = "5")]
     pub processes: u32,
 }
@@ -858,6 +858,7 @@ pub struct ExplainJobResponse {
 /// The measurements of a process. The process takes alpha + beta · b seconds for a step of b samples.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ProcessReport {
+    /// The rank of the worker. If its host has several training processes, the report is about all of them.
     #[prost(uint32, tag = "1")]
     pub rank: u32,
     #[prost(string, tag = "2")]
@@ -892,6 +893,12 @@ pub struct ProcessReport {
     /// The process's time for its share of the samples, divided by the median. Absent: not known yet.
     #[prost(double, optional, tag = "12")]
     pub ratio: ::core::option::Option<f64>,
+    /// The lowest rank of the host's training processes.
+    #[prost(uint32, tag = "13")]
+    pub first_process: u32,
+    /// The number of the host's training processes.
+    #[prost(uint32, tag = "14")]
+    pub processes: u32,
 }
 /// A group of processes with which the job could continue.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -205,6 +205,11 @@ async fn collect(observer: Observer) -> MetricsPage {
         "Switches where streams of a running job meet and are not aggregated, by cause",
         fallbacks(&jobs),
     );
+    page.gauge(
+        "tributary_job_processes",
+        "Training processes on the host of each worker that has joined a job",
+        processes(&jobs),
+    );
     let slots = |of: fn(&v1::Switch) -> u32| {
         let sample = move |switch: &v1::Switch| (labels([("switch", &switch.name)]), of(switch).into());
         switches.iter().map(sample)
@@ -238,6 +243,19 @@ async fn collect(observer: Observer) -> MetricsPage {
     page.counter("tributary_port_frames", "Frames of a switch's port", frames);
     page.counter("tributary_port_bytes", "Bytes of a switch's port", bytes);
     page
+}
+
+/// Returns the number of training processes of each worker that has joined, by job and host.
+fn processes(jobs: &[v1::Job]) -> Vec<(Labels, f64)> {
+    let of_job = |job: &v1::Job| {
+        let workers = job.members.iter().filter(|member| member.role() == v1::MemberRole::Worker);
+        let joined = workers.filter(|member| member.joined);
+        let sample = |member: &v1::JobMember| {
+            (labels([("job", &job.name), ("host", &member.host)]), member.processes.into())
+        };
+        joined.map(sample).collect::<Vec<_>>()
+    };
+    jobs.iter().flat_map(of_job).collect()
 }
 
 /// Returns the number of switches that forward a running job's gradients without aggregating them, by

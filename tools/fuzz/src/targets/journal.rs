@@ -50,6 +50,7 @@ fn seeds() -> Vec<Seed> {
         "aggregation": plan["aggregation"], "downlink": plan["downlink"],
         "window": 64, "gradient_bytes": 1024, "rigid": false, "server_reads": false, "confidential": false,
         "join_deadline_milliseconds": 1000, "degraded_auto": true, "theta": 0.5, "job_index": 1,
+        "processes_per_host": 4, "processes": { "0": 4 },
         "has_started": true, "is_queued": false, "elastic": true, "last_change": "none", "issued": 2,
         "generation": {
             "number": 2, "job": 3, "plan": plan, "joined": [0], "first_seq": 17, "begun": 1, "regroup": false,

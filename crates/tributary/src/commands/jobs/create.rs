@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use tributary_api::v1;
 use tributary_cli::output;
+use tributary_cli::ranks::Ranks;
 
 use super::list::plan_json;
 use super::queue;
@@ -170,8 +171,11 @@ pub(crate) fn write_token(path: &Path, token: &[u8]) -> io::Result<()> {
 }
 
 fn text(args: &CreateArgs, plan: &v1::PlanSummary) -> String {
+    let processes = args.ranks_per_host.unwrap_or(1).into();
+    let ranks = Ranks::count(plan.workers.iter().map(|host| (host.as_str(), processes)));
+    let workers: Vec<_> = plan.workers.iter().map(|host| ranks.label(host)).collect();
     let mut lines = vec![
-        format!("job {} waits for {} and {}", args.name, plan.workers.join(", "), plan.server),
+        format!("job {} waits for {} and {}", args.name, workers.join(", "), plan.server),
         format!("its token is in {}", args.token_out.display()),
     ];
     let aggregating: Vec<_> = plan.switches.iter().filter(|switch| switch.aggregates).collect();
@@ -201,6 +205,16 @@ mod tests {
         let command = CreateArgs::augment_args(Command::new("create"));
         let words = [&["create", "digits", "--token-out", "digits.token"], options].concat();
         CreateArgs::from_arg_matches(&command.get_matches_from(words)).unwrap()
+    }
+
+    #[test]
+    fn the_ranks_on_each_host_are_shown() {
+        let workers = vec!["w0".into(), "w1".into()];
+        let plan = v1::PlanSummary { workers, server: "ps".into(), ..v1::PlanSummary::default() };
+        let shown = |options: &[&str]| text(&args(options), &plan).lines().next().unwrap().to_owned();
+        assert_eq!(shown(&["--hosts", "w0,w1"]), "job digits waits for w0, w1 and ps");
+        let several = shown(&["--hosts", "w0,w1", "--ranks-per-host", "4"]);
+        assert_eq!(several, "job digits waits for w0 (ranks 0–3), w1 (ranks 4–7) and ps");
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn processes(explained: &v1::ExplainJobResponse) -> comfy_table::Table {
             false => place.to_owned(),
         };
         table.add_row([
-            process.rank.to_string(),
+            rank(process),
             process.host.clone(),
             state,
             process.steps.to_string(),
@@ -106,6 +106,15 @@ fn processes(explained: &v1::ExplainJobResponse) -> comfy_table::Table {
         ]);
     }
     table
+}
+
+/// Returns the ranks of the processes on the host of a report.
+fn rank(process: &v1::ProcessReport) -> String {
+    let v1::ProcessReport { first_process: first, processes, .. } = *process;
+    match processes {
+        0 | 1 => first.to_string(),
+        _ => format!("{first}–{}", first.saturating_add(processes - 1)),
+    }
 }
 
 /// Returns a table of the candidates. The controller reports those that it may choose, and the best of
@@ -158,6 +167,8 @@ pub(crate) fn explained_json(explained: &v1::ExplainJobResponse) -> Value {
     let process = |process: &v1::ProcessReport| {
         json!({
             "rank": process.rank,
+            "first_rank": process.first_process,
+            "processes": process.processes,
             "host": process.host,
             "detached": process.detached,
             "degraded": process.degraded,
@@ -215,6 +226,8 @@ mod tests {
     fn explained() -> v1::ExplainJobResponse {
         let process = |rank, host: &str, compute| v1::ProcessReport {
             rank,
+            first_process: 4 * rank,
+            processes: 4,
             host: host.into(),
             degraded: compute > 0.2,
             steps_so: 9,
@@ -259,6 +272,7 @@ mod tests {
         let text = text(&explained());
         for expected in [
             "generation 1: --degraded auto, θ = 0.1",
+            "4–7",
             "in, degraded for 9 steps",
             "400.00 ms",
             "4.00",

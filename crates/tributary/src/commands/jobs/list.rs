@@ -7,6 +7,7 @@ use tributary_api::v1;
 
 use crate::options::remote::{ControllerArgs, refused};
 use tributary_cli::output;
+use tributary_cli::ranks::Ranks;
 use tributary_cli::{states, switches};
 
 pub(super) async fn run(controller: &ControllerArgs, json: bool) -> Result<()> {
@@ -98,12 +99,13 @@ fn table(jobs: &[(Option<Slices>, v1::Job)]) -> comfy_table::Table {
         let plan = job.plan.clone().unwrap_or_default();
         let adding = plan.switches.iter().filter(|switch| switch.aggregates);
         let adding: Vec<_> = adding.map(|switch| switch.name.as_str()).collect();
-        let remarks = remarks(job);
+        let (ranks, remarks) = (Ranks::of(job), remarks(job));
+        let workers: Vec<_> = plan.workers.iter().map(|host| ranks.label(host)).collect();
         table.add_row([
             job.name.clone(),
             states::of_job(job.state()).to_owned(),
             slices_text(*slices),
-            plan.workers.join(", "),
+            workers.join(", "),
             plan.server,
             adding.join(", "),
             remarks,
@@ -113,6 +115,16 @@ fn table(jobs: &[(Option<Slices>, v1::Job)]) -> comfy_table::Table {
 }
 
 fn job_json(job: &v1::Job, slices: Option<Slices>) -> Value {
+    let ranks = Ranks::of(job);
+    let workers = job.members.iter().filter(|member| member.role() == v1::MemberRole::Worker);
+    let worker = |member: &v1::JobMember| {
+        json!({
+            "host": member.host,
+            "joined": member.joined,
+            "first_rank": ranks.on(&member.host).map(|ranks| ranks.start),
+            "processes": member.processes,
+        })
+    };
     json!({
         "job": job.name,
         "creator": job.creator,
@@ -127,6 +139,7 @@ fn job_json(job: &v1::Job, slices: Option<Slices>) -> Value {
         "last_change": job.last_change,
         "setback": job.setback,
         "fallbacks": job.fallbacks.iter().map(|fallback| &fallback.description).collect::<Vec<_>>(),
+        "workers": workers.map(worker).collect::<Vec<_>>(),
         "plan": job.plan.as_ref().map(plan_json),
     })
 }
@@ -177,6 +190,28 @@ mod tests {
         assert!(text.contains("waits for w0, ps") && text.contains("≥ 12,345"), "{text}");
         assert!(text.contains("host \"w1\" left"), "{text}");
         assert_eq!(job_json(&waiting, None)["state"], "created");
+    }
+
+    #[test]
+    fn the_ranks_of_hosts_with_several_processes_are_shown() {
+        let member = |host: &str, processes| v1::JobMember {
+            host: host.into(),
+            role: v1::MemberRole::Worker.into(),
+            processes,
+            ..v1::JobMember::default()
+        };
+        let job = v1::Job {
+            plan: Some(v1::PlanSummary { workers: vec!["w1".into()], ..v1::PlanSummary::default() }),
+            members: vec![member("w0", 4), member("w1", 2)],
+            ..v1::Job::default()
+        };
+        let text = table(&[(None, job.clone())]).to_string();
+        assert!(text.contains("w1 (ranks 4–5)") && !text.contains("w0"), "{text}");
+        let json = job_json(&job, None);
+        assert_eq!(
+            json["workers"][1],
+            json!({ "host": "w1", "joined": false, "first_rank": 4, "processes": 2 })
+        );
     }
 
     #[test]

@@ -451,7 +451,7 @@ const STATE_SIGNS = { running: ["●", "good"], queued: ["▲", "warn"], created
 function drawJobs(state) {
   const over = (job) => job.state === "ended" || job.state === "failed";
   const jobs = [...state.jobs].reverse().sort((a, b) => over(a) - over(b));
-  const wanted = JSON.stringify([state.job?.name, jobs.map((job) => [job.name, job.state, job.workers])]);
+  const wanted = JSON.stringify([state.job?.name, jobs.map((job) => [job.name, job.state, job.workers, job.ranks])]);
   if (page.jobsDrawn === wanted) return;
   page.jobsDrawn = wanted;
   const seen = new Set();
@@ -463,7 +463,7 @@ function drawJobs(state) {
     const [sign, kind] = STATE_SIGNS[job.state] ?? ["–", ""];
     const button = element("button", { type: "button", "aria-pressed": String(job.name === state.job?.name) },
       element("b", {}, job.name), " ", element("span", { class: kind }, `${sign} ${job.state}`), " ",
-      element("small", {}, `${job.workers} workers`));
+      element("small", {}, job.ranks ? `${job.workers} workers, ${job.ranks} ranks` : `${job.workers} workers`));
     button.addEventListener("click", () => choose(job.name));
     items.push(element("li", {}, button));
   }
@@ -550,7 +550,7 @@ function membersTable(job) {
   const rows = job.members.map((member) => {
     const waits = member.waits_ms ?? 0;
     return [
-      member.host, member.role === "server" ? "server" : `rank ${member.rank ?? "–"}`, memberState(member),
+      member.host, member.role === "server" ? "server" : member.ranks ?? "–", memberState(member),
       member.operations === null ? "–" : count(member.operations), seconds(member.compute_s), seconds(member.reduce_s),
       member.ratio === null || member.ratio === undefined ? "–" : member.ratio.toFixed(2),
       waits >= LONG_WAIT_MS ? ["warn", `▲ ${duration(waits)}`] : "–",

@@ -1,11 +1,13 @@
 //! The state that the page shows, as JSON: the API's responses without unneeded fields.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 use tributary_api::v1;
+use tributary_cli::ranks::{self, Ranks};
 use tributary_cli::states;
 use tributary_controller::Observer;
 
@@ -154,6 +156,7 @@ fn summary(job: &v1::Job) -> Value {
         "state": states::of_job(job.state()),
         "generation": job.generation,
         "workers": job.plan.as_ref().map_or(0, |plan| plan.workers.len()),
+        "ranks": ranks_in(job),
         "reason": job.reason,
         "waits_for": job.waiting_for,
         "last_change": job.last_change,
@@ -161,6 +164,13 @@ fn summary(job: &v1::Job) -> Value {
         "age_ms": job.age_milliseconds,
         "creator": job.creator,
     })
+}
+
+/// Returns the number of ranks in a job's present structure; `None` if each worker is one rank.
+fn ranks_in(job: &v1::Job) -> Option<usize> {
+    let (ranks, workers) = (Ranks::of(job), &job.plan.as_ref()?.workers);
+    let count = workers.iter().filter_map(|host| ranks.on(host)).map(|ranks| ranks.len()).sum();
+    (count > workers.len()).then_some(count)
 }
 
 fn details(job: &v1::Job, tree: &v1::GetTreeResponse, explained: &v1::ExplainJobResponse) -> Value {
@@ -188,22 +198,23 @@ fn details(job: &v1::Job, tree: &v1::GetTreeResponse, explained: &v1::ExplainJob
 
 /// Returns all workers by rank, then the server.
 fn members(job: &v1::Job, explained: &v1::ExplainJobResponse) -> Vec<Value> {
-    let with_rank = |(place, member): (usize, &v1::JobMember)| {
-        let rank = (member.role() != v1::MemberRole::Server).then_some(place);
-        self::member(member, rank, explained)
+    let ranks = Ranks::of(job);
+    let with_ranks = |member: &v1::JobMember| {
+        let of_worker = ranks.on(&member.host).filter(|_| member.role() != v1::MemberRole::Server);
+        self::member(member, of_worker.as_ref(), explained)
     };
-    job.members.iter().enumerate().map(with_rank).collect()
+    job.members.iter().map(with_ranks).collect()
 }
 
-fn member(member: &v1::JobMember, rank: Option<usize>, explained: &v1::ExplainJobResponse) -> Value {
-    let process = explained.processes.iter().find(|process| rank.is_some() && process.host == member.host);
+fn member(member: &v1::JobMember, ranks: Option<&Range<u32>>, explained: &v1::ExplainJobResponse) -> Value {
+    let process = explained.processes.iter().find(|process| ranks.is_some() && process.host == member.host);
     json!({
         "host": member.host,
         "role": role(member.role()),
         "joined": member.joined,
         "operations": member.progress.as_ref().map(|progress| progress.operations),
         "waits_ms": member.progress.as_ref().map(|progress| progress.stalled_milliseconds),
-        "rank": rank,
+        "ranks": ranks.map(ranks::text),
         "detached": process.is_some_and(|process| process.detached),
         "degraded": process.is_some_and(|process| process.degraded),
         "compute_s": process.map(|process| process.compute_seconds),
@@ -269,6 +280,29 @@ mod tests {
         assert_eq!(id(&jobs, Some("c")), None);
         assert_eq!(id(&jobs[..1], None), Some(1));
         assert_eq!(id(&[], None), None);
+    }
+
+    #[test]
+    fn ranks_of_hosts_with_several_processes_are_shown() {
+        let member = |host: &str, role: v1::MemberRole, processes| v1::JobMember {
+            host: host.into(),
+            role: role.into(),
+            processes,
+            ..v1::JobMember::default()
+        };
+        let members = |processes| {
+            let [w0, w1] = ["w0", "w1"].map(|host| member(host, v1::MemberRole::Worker, processes));
+            vec![w0, w1, member("w1", v1::MemberRole::Server, 0)]
+        };
+        let plan = Some(v1::PlanSummary { workers: vec!["w1".into()], ..v1::PlanSummary::default() });
+        let shown = |processes| {
+            let job = v1::Job { members: members(processes), plan: plan.clone(), ..v1::Job::default() };
+            let members = super::members(&job, &v1::ExplainJobResponse::default());
+            let ranks: Vec<_> = members.iter().map(|member| member["ranks"].clone()).collect();
+            (json!(ranks), summary(&job)["ranks"].clone())
+        };
+        assert_eq!(shown(4), (json!(["ranks 0–3", "ranks 4–7", null]), json!(4)));
+        assert_eq!(shown(1), (json!(["rank 0", "rank 1", null]), Value::Null));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tributary_api::v1;
+use tributary_cli::ranks::Ranks;
 
 use super::limits::{Limits, seconds};
 use crate::commands::doctor::finding::{Code, Finding};
@@ -64,6 +65,10 @@ fn waits(snapshot: &Snapshot, job: &v1::Job) -> Vec<Finding> {
                 format!("check the log of the daemon on {host}: the controller has assigned the job to it"),
             ),
             (_, false) => ("a worker whose agent is not connected", format!("start the agent on {host}")),
+            (_, true) if member.processes > 1 => (
+                "a worker whose training processes have not all joined",
+                format!("start all {} training processes on {host}, or end the job", member.processes),
+            ),
             (_, true) => (
                 "a worker whose training process has not joined",
                 format!("start the training process on {host}, or end the job"),
@@ -98,13 +103,18 @@ fn stalled(snapshot: &Snapshot, job: &v1::Job, limits: &Limits) -> Option<Findin
     let (waiting, others): (Vec<_>, Vec<_>) =
         told.into_iter().partition(|(_, progress)| stall(progress) > limit);
     let longest = waiting.iter().map(|(_, progress)| progress.stalled_milliseconds).max()?;
+    let ranks = Ranks::of(job);
     let names = |members: &[(&v1::JobMember, &v1::JobProgress)]| {
-        members.iter().map(|(member, _)| member.host.as_str()).collect::<Vec<_>>().join(", ")
+        members.iter().map(|(member, _)| ranks.label(&member.host)).collect::<Vec<_>>().join(", ")
     };
     // The other processes wait for the process that does not wait itself.
     let late: Vec<_> =
         others.into_iter().filter(|(_, progress)| progress.stalled_milliseconds == 0).collect();
     let (whom, fix) = match late.len() {
+        1 if late[0].0.processes > 1 => (
+            format!("one of the processes on {} has not begun the same all-reduce", names(&late)),
+            format!("check if a training process on {} is stopped, slow, or at its end", names(&late)),
+        ),
         1 => (
             format!("the process on {} has not begun the same all-reduce", names(&late)),
             format!("check if the training process on {} is stopped, slow, or at its end", names(&late)),
@@ -204,6 +214,12 @@ mod tests {
             agent,
             one(Code::JobWaits, at, "has waited for 31 s for a worker whose agent is not connected")
         );
+        let several = found(|snapshot| {
+            waiting(snapshot, 31_000);
+            snapshot.jobs[0].members[1].processes = 4;
+        });
+        let processes = "has waited for 31 s for a worker whose training processes have not all joined";
+        assert_eq!(several, one(Code::JobWaits, at, processes));
         let server = found(|snapshot| {
             waiting(snapshot, 31_000);
             snapshot.jobs[0].members[1].role = v1::MemberRole::Server.into();
@@ -247,6 +263,14 @@ mod tests {
         let late = "w0 has waited for a result for 31 s: the process on w1 has not begun the same all-reduce";
         assert_eq!(stall([31_000, 0], 1), one(Code::JobStalled, "job digits", late));
         assert_eq!(stall([31_000, 0], 11), [], "its steps take as long");
+        let several = found(|snapshot| {
+            for (member, stalled) in snapshot.jobs[0].members.iter_mut().zip([31_000, 0]) {
+                (member.processes, member.progress.as_mut().unwrap().stalled_milliseconds) = (2, stalled);
+            }
+        });
+        let late = "w0 (ranks 0–1) has waited for a result for 31 s: one of the processes on w1 (ranks 2–3) has not \
+                    begun the same all-reduce";
+        assert_eq!(several, one(Code::JobStalled, "job digits", late));
         let all = stall([31_000, 31_000], 1);
         assert!(
             all[0].2.contains("w0, w1 have waited for") && all[0].2.contains("no result arrives"),

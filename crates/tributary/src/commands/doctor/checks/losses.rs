@@ -1,31 +1,35 @@
 //! Checks for workers that a running job has lost.
 
 use tributary_api::v1;
+use tributary_cli::ranks::{Ranks, text};
 
 use crate::commands::doctor::finding::{Code, Finding};
 use crate::commands::doctor::snapshot::Snapshot;
 
 pub(super) fn check(snapshot: &Snapshot) -> Vec<Finding> {
     let running = snapshot.jobs.iter().filter(|job| job.state() == v1::JobState::Running);
-    let of_job = |job| lost(job).map(move |(rank, host)| finding(snapshot, job, rank, host));
+    let of_job = |job| lost(job).map(move |host| finding(snapshot, job, host));
     running.flat_map(of_job).collect()
 }
 
-/// Returns the workers, by rank and host, that belong to the job but are not in its present structure.
+/// Returns the hosts of workers that belong to the job but are not in its present structure.
 /// Connected workers are not included: they will join the structure, or were left out because they are
 /// slow.
-fn lost(job: &v1::Job) -> impl Iterator<Item = (usize, &str)> {
+fn lost(job: &v1::Job) -> impl Iterator<Item = &str> {
     let is_in = |host: &String| job.plan.iter().any(|plan| plan.workers.contains(host));
-    // The controller lists all workers of the job, by rank.
-    let workers = job.members.iter().filter(|member| member.role() == v1::MemberRole::Worker).enumerate();
-    let lost = workers.filter(move |(_, member)| !member.joined && !is_in(&member.host));
-    lost.map(|(rank, member)| (rank, member.host.as_str()))
+    let workers = job.members.iter().filter(|member| member.role() == v1::MemberRole::Worker);
+    workers.filter(move |member| !member.joined && !is_in(&member.host)).map(|member| member.host.as_str())
 }
 
-fn finding(snapshot: &Snapshot, job: &v1::Job, rank: usize, host: &str) -> Finding {
+fn finding(snapshot: &Snapshot, job: &v1::Job, host: &str) -> Finding {
     let listed = snapshot.hosts.iter().find(|listed| listed.name == host);
     let agent_is_there = listed.is_some_and(|listed| listed.daemons.iter().any(|daemon| daemon.works));
+    let ranks = Ranks::of(job).on(host).unwrap_or_default();
     let (why, fix) = match agent_is_there {
+        true if ranks.len() > 1 => (
+            "one of its training processes has left or died, or they have not come back yet",
+            format!("check the {} training processes on {host}, and start all of them again", ranks.len()),
+        ),
         true => (
             "its training process has left or died, or has not come back yet",
             format!("check the training process on {host}, and start it again"),
@@ -38,8 +42,10 @@ fn finding(snapshot: &Snapshot, job: &v1::Job, rank: usize, host: &str) -> Findi
         ),
     };
     let what = format!(
-        "continues without rank {rank}: {why}; reason for generation {}: {}",
-        job.generation, job.last_change
+        "continues without {}: {why}; reason for generation {}: {}",
+        text(&ranks),
+        job.generation,
+        job.last_change
     );
     let fix = format!(
         "{fix}: an elastic job includes it again; otherwise the others continue alone, or end the job and create it \
@@ -71,6 +77,15 @@ mod tests {
         let what = "continues without rank 1: its training process has left or died, or has not come back yet; reason \
                     for generation 2: w1 is gone";
         assert_eq!(found[0].what, what);
+        for member in &mut snapshot.jobs[0].members {
+            member.processes = 4;
+        }
+        let found = check(&snapshot);
+        assert!(
+            found[0].what.starts_with("continues without ranks 4–7: one of its training processes"),
+            "{found:?}"
+        );
+        assert!(found[0].fix.starts_with("check the 4 training processes on w1"), "{found:?}");
         snapshot.hosts[1].daemons.clear();
         let found = check(&snapshot);
         assert!(found[0].what.contains("the controller receives nothing from its agent"), "{found:?}");
