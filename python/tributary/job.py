@@ -430,8 +430,8 @@ def join(
     socket: str | os.PathLike[str] | None = None,
     elastic: bool = False,
     new_run: bool = False,
-    process: int = 0,
-    processes: int = 1,
+    process: int | None = None,
+    processes: int | None = None,
     deadline: float | timedelta | None = None,
     waits: Callable[[str], object] | None = None,
 ) -> Job:
@@ -449,8 +449,10 @@ def join(
             restarted all processes. A job that `tributary jobs end` has ended does not begin another run. While
             processes of the last run are still in the job, joining waits up to 20 s for their end.
         process: the number of this process among the processes of this host that take part, from 0. Each of them has
-            a rank of its own. They must start the same operations in the same order, and the host sends their sum.
-        processes: the number of processes of this host that take part, which must be equal in all of them.
+            a rank of its own. They must start the same operations in the same order, and the host sends their sum
+            [default: TRIBUTARY_PROCESS, or 0].
+        processes: the number of processes of this host that take part, which must be equal in all of them [default:
+            TRIBUTARY_PROCESSES, or 1].
         deadline: seconds that each all-reduce may take by default.
         waits: called with a description of what the process waits for, when a wait in joining or later exceeds two
             seconds, and then every five seconds. It runs in the thread that completes results, and must not wait for a
@@ -465,6 +467,8 @@ def join(
     if not name:
         raise ValueError("no job: give the job's name, or set TRIBUTARY_JOB")
     secret = token if token is not None else _token()
+    process = int(os.environ.get("TRIBUTARY_PROCESS", "0")) if process is None else process
+    processes = int(os.environ.get("TRIBUTARY_PROCESSES", "1")) if processes is None else processes
     if not 0 <= process < processes <= MAX_PROCESSES:
         raise ValueError(
             f"process {process} of {processes}: a host has 1 to {MAX_PROCESSES} processes in a job, with numbers from 0"

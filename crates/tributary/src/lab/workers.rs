@@ -33,22 +33,44 @@ pub(crate) enum Prefix {
     None,
 }
 
-/// Runs a command on all workers and waits for all.
+/// The place of a process among the processes of its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    process: u16,
+    processes: u16,
+}
+
+impl Place {
+    /// The place of a process that is alone on its host.
+    const ALONE: Self = Self { process: 0, processes: 1 };
+}
+
+/// Returns the workers, each with the places of its processes, in the order of the processes' ranks.
+fn places(record: &Record, processes: u16) -> impl Iterator<Item = (&Worker, Place)> {
+    let of_worker = move |worker| (0..processes).map(move |process| (worker, Place { process, processes }));
+    record.workers.iter().flat_map(of_worker)
+}
+
+/// Runs a command on all workers, in `ranks_per_host` processes on each, and waits for all.
 ///
 /// # Errors
 /// The command failed on a worker, or a signal stopped it. All its processes have then ended.
 pub(crate) async fn run(
     lab: &Lab,
-    record: &Record,
+    (record, ranks_per_host): (&Record, u16),
     (command, prefix): (&[OsString], Prefix),
     stop: &mut Stop,
 ) -> Result<()> {
     let mut running = JoinSet::new();
     let mut groups = Groups::default();
-    for (rank, worker) in record.workers.iter().enumerate() {
-        let child = start(lab, record, &worker.host, command)?;
+    for (rank, (worker, place)) in places(record, ranks_per_host).enumerate() {
+        let child = start(lab, record, &worker.host, place, command)?;
         groups.add(rank, &child);
-        running.spawn(supervise((rank, worker.host.clone()), prefix, child));
+        let name = match ranks_per_host {
+            1 => worker.host.clone(),
+            _ => format!("{}/{}", worker.host, place.process),
+        };
+        running.spawn(supervise((rank, name), prefix, child));
     }
     let mut failed = Vec::new();
     let mut stopped = false;
@@ -94,11 +116,20 @@ pub(crate) fn command_at(
     station: &str,
     program: impl AsRef<OsStr>,
 ) -> Result<std::process::Command> {
+    command_in(lab, record, (station, Place::ALONE), program)
+}
+
+fn command_in(
+    lab: &Lab,
+    record: &Record,
+    (station, place): (&str, Place),
+    program: impl AsRef<OsStr>,
+) -> Result<std::process::Command> {
     let (program, path) = (program.as_ref(), path_with_tributary()?);
     program::check(program, &path)?;
     let worker = record.workers.iter().enumerate().find(|(_, worker)| worker.host == station);
     let mut command = match worker {
-        Some(worker) => worker_command(lab, record, worker, program)?,
+        Some(worker) => process_command(lab, record, (worker, place), program)?,
         None => lab.command(station, program)?,
     };
     command.env("PATH", path).env("TRIBUTARY_CONTROLLER", record.controller.to_string());
@@ -108,9 +139,9 @@ pub(crate) fn command_at(
 
 /// Starts a user's command at a worker, in a separate process group, so that its children can be ended
 /// with it.
-fn start(lab: &Lab, record: &Record, host: &str, command: &[OsString]) -> Result<Child> {
+fn start(lab: &Lab, record: &Record, host: &str, place: Place, command: &[OsString]) -> Result<Child> {
     let (program, arguments) = command.split_first().context("no command")?;
-    let mut command = command_at(lab, record, host, program)?;
+    let mut command = command_in(lab, record, (host, place), program)?;
     command
         .args(arguments)
         .process_group(0)
@@ -129,44 +160,47 @@ fn start(lab: &Lab, record: &Record, host: &str, command: &[OsString]) -> Result
 pub fn worker_command(
     lab: &Lab,
     record: &Record,
-    (rank, worker): (usize, &Worker),
+    worker: (usize, &Worker),
     program: impl AsRef<OsStr>,
 ) -> Result<std::process::Command> {
+    process_command(lab, record, (worker, Place::ALONE), program)
+}
+
+fn process_command(
+    lab: &Lab,
+    record: &Record,
+    ((number, worker), place): ((usize, &Worker), Place),
+    program: impl AsRef<OsStr>,
+) -> Result<std::process::Command> {
+    let Place { process, processes } = place;
     let mut command = lab.command(&worker.host, program)?;
+    let per_host = usize::from(processes);
+    let (rank, ranks) = (number * per_host + usize::from(process), record.workers.len() * per_host);
     command
         .env("TRIBUTARY_RANK", rank.to_string())
-        .env("TRIBUTARY_WORLD_SIZE", record.workers.len().to_string())
+        .env("TRIBUTARY_WORLD_SIZE", ranks.to_string())
+        .env("TRIBUTARY_PROCESS", process.to_string())
+        .env("TRIBUTARY_PROCESSES", processes.to_string())
         .env("TRIBUTARY_JOB", &record.job)
         .env("TRIBUTARY_TOKEN_FILE", &record.token_file)
         .env("TRIBUTARY_SOCKET", &worker.socket);
-    command.envs(launcher_variables(lab, record, (rank, worker))?);
-    Ok(command)
-}
-
-/// Returns the variables that torchrun would set, for programs that need them. The ranks find each
-/// other on the data network, and each host counts as a machine.
-fn launcher_variables(
-    lab: &Lab,
-    record: &Record,
-    (rank, worker): (usize, &Worker),
-) -> Result<Vec<(&'static str, String)>> {
+    // The variables that torchrun would set, for programs that need them. The ranks find each other on the data
+    // network, and each host counts as a machine.
     let master = record.workers.first().context("the lab has no workers")?;
-    let interface = lab.interfaces(&worker.host)?.first().map(|interface| interface.name.clone());
-    let rank = rank.to_string();
-    let ranks = record.workers.len().to_string();
-    let variables = [
-        ("RANK", rank.clone()),
-        ("GROUP_RANK", rank),
-        ("LOCAL_RANK", "0".to_owned()),
-        ("WORLD_SIZE", ranks.clone()),
-        ("GROUP_WORLD_SIZE", ranks),
-        ("LOCAL_WORLD_SIZE", "1".to_owned()),
-        ("MASTER_ADDR", master.address.to_string()),
-        ("MASTER_PORT", MASTER_PORT.to_string()),
-    ];
+    command
+        .env("RANK", rank.to_string())
+        .env("GROUP_RANK", number.to_string())
+        .env("LOCAL_RANK", process.to_string())
+        .env("WORLD_SIZE", ranks.to_string())
+        .env("GROUP_WORLD_SIZE", record.workers.len().to_string())
+        .env("LOCAL_WORLD_SIZE", processes.to_string())
+        .env("MASTER_ADDR", master.address.to_string())
+        .env("MASTER_PORT", MASTER_PORT.to_string());
     // Without this variable, gloo would look up its interface by the host's name.
-    let interface = interface.map(|name| ("GLOO_SOCKET_IFNAME", name));
-    Ok(variables.into_iter().chain(interface).chain(threads_of_a_rank()).collect())
+    let interfaces = lab.interfaces(&worker.host)?;
+    command.envs(interfaces.first().map(|interface| ("GLOO_SOCKET_IFNAME", interface.name.clone())));
+    command.envs(threads_of_a_rank());
+    Ok(command)
 }
 
 /// Returns the variable that sets the number of a rank's computing threads to one, unless the user has

@@ -23,6 +23,14 @@ pub struct PartArgs {
     /// File with the job's token, as `tributary jobs create` wrote it
     #[arg(long, value_name = "FILE", env = "TRIBUTARY_TOKEN_FILE")]
     token_file: PathBuf,
+
+    /// Number of this process among the processes of its host that take part, from 0
+    #[arg(long, value_name = "NUMBER", env = "TRIBUTARY_PROCESS", default_value_t = 0)]
+    process: u32,
+
+    /// Processes of this host that take part; the host sends their sum
+    #[arg(long, value_name = "PROCESSES", env = "TRIBUTARY_PROCESSES", default_value_t = 1)]
+    processes: u32,
 }
 
 impl PartArgs {
@@ -33,6 +41,7 @@ impl PartArgs {
     /// one of its members.
     pub async fn take(&self, options: JoinOptions) -> Result<Job> {
         let token = read_token(&self.token_file)?;
+        let options = options.process(self.process, self.processes);
         Ok(Agent::connect(&self.socket).await?.join_with(&self.job, token, options).await?)
     }
 }

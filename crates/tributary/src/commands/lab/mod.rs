@@ -44,7 +44,7 @@ enum LabCommand {
     /// the fabric that `up` started. The command finds TRIBUTARY_RANK, TRIBUTARY_WORLD_SIZE, TRIBUTARY_JOB,
     /// TRIBUTARY_TOKEN_FILE, TRIBUTARY_SOCKET and TRIBUTARY_CONTROLLER in its environment, so that `tributary
     /// allreduce` and others need no options. It also finds the variables of torchrun: RANK, LOCAL_RANK, WORLD_SIZE,
-    /// MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS. If it fails on one worker, its processes on the others have 5
+    /// LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS. If it fails on one worker, its processes on the others have 5
     /// seconds to end by themselves.
     Run(LabRunArgs),
     /// Run a command at one node, with this terminal, and exit with its status
@@ -118,6 +118,10 @@ struct LabRunArgs {
 
     #[command(flatten)]
     fabric: FabricArgs,
+
+    /// Processes on each worker's host, each with a rank of its own
+    #[arg(long, value_name = "RANKS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    ranks_per_host: u16,
 
     /// Print the lines of the commands as they are, without the host's name in front
     #[arg(long)]
@@ -216,7 +220,8 @@ async fn run_command(args: &LabRunArgs, page: Option<PagePlace>) -> Result<()> {
     let prefix = if args.no_prefix { Prefix::None } else { Prefix::Host };
     if let Some(topology) = &args.topology {
         let (lab, record) = up_with_page(&args.name, topology, (&args.fabric, page), &mut stop).await?;
-        let done = workers::run(&lab, &record, (&args.command, prefix), &mut stop).await;
+        let done =
+            workers::run(&lab, (&record, args.ranks_per_host), (&args.command, prefix), &mut stop).await;
         let removed = lab.down();
         return done.and(removed.map_err(Into::into));
     }
@@ -227,7 +232,7 @@ async fn run_command(args: &LabRunArgs, page: Option<PagePlace>) -> Result<()> {
         bail!("lab {} is {}", lab.name(), broken(lab.name(), &ended));
     }
     job::renew(&lab, &record)?;
-    let done = workers::run(&lab, &record, (&args.command, prefix), &mut stop).await;
+    let done = workers::run(&lab, (&record, args.ranks_per_host), (&args.command, prefix), &mut stop).await;
     match done {
         Ok(()) => job::end_begun(&lab, &record)?,
         // A worker that remains must not take part in the next command's job.
