@@ -69,8 +69,8 @@ pub(super) struct StoredJob {
     /// The number of training processes that the creator set for each worker.
     #[serde(default)]
     processes_per_host: Option<NonZeroU16>,
-    /// The number of training processes with which each worker has joined, by rank. Records of earlier versions lack
-    /// it, because each of their workers had one process.
+    /// The number of training processes with which each worker has joined, by rank.
+    /// Records of earlier versions lack it, because each of their workers had one process.
     #[serde(default)]
     processes: BTreeMap<u16, NonZeroU16>,
     join_deadline_milliseconds: u64,
