@@ -54,9 +54,9 @@ def test_hosts_may_have_several_ranks(run: Run) -> None:
 
 def test_ranks_may_be_in_another_order_than_the_hosts(run: Run) -> None:
     lines = run("groups.py", "order")
-    for host, rank in (("w1", 0), ("w0", 1), ("w1", 2), ("w0", 3)):
+    for host, rank in (("w0", 0), ("w1", 1), ("w0", 2), ("w1", 3)):
         assert printed(lines, host, f"rank {rank}") == ["[10.0]"], lines
-    assert any("messages have its numbers: 0 is 2, 1 is 0, 2 is 3, 3 is 1" in line for line in lines), lines
+    assert any("messages have its numbers: 0 is 0, 1 is 2, 2 is 1, 3 is 3" in line for line in lines), lines
 
 
 def test_the_error_of_a_host_that_gloo_cannot_connect_names_the_variable(run: Run) -> None:

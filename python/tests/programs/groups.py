@@ -233,6 +233,11 @@ def late() -> None:
     os._exit(0)
 
 
+def say(text: str) -> None:
+    """Prints a line in one piece, because processes of one host share the output."""
+    os.write(1, f"{text}\n".encode())
+
+
 def one_host() -> None:
     """All ranks are on one host, and need no job."""
     if os.environ["RANK"] == "1":
@@ -244,7 +249,7 @@ def one_host() -> None:
     dist.init_process_group("tributary", timeout=TIMEOUT)
     values = torch.full((1000,), 1.0 + dist.get_rank())
     dist.all_reduce(values)
-    print("sum:", values.unique().tolist(), flush=True)
+    say(f"sum: {values.unique().tolist()}")
     dist.destroy_process_group()
     if child:
         os.waitpid(child, 0)
@@ -272,7 +277,7 @@ def several() -> None:
             dist.all_reduce(values)
             expected = torch.tensor(10).to(dtype)
             if not torch.equal(values, expected.expand(elements)):
-                print("wrong:", dtype, elements, values[:3].tolist(), flush=True)
+                say(f"wrong: {dtype} {elements} {values[:3].tolist()}")
     # Many at once, and averages and parts of sums.
     works = [dist.all_reduce(torch.ones(1000), async_op=True) for _ in range(30)]
     for work in works:
@@ -283,11 +288,10 @@ def several() -> None:
     dist.all_gather(parts, part)
     dist.barrier()
     calls = backend_of(None).counters.calls
-    print(f"rank {rank}:", torch.cat(parts).tolist() == list(range(20)), calls["fabric"], flush=True)
+    say(f"rank {rank}: {torch.cat(parts).tolist() == list(range(20))} {calls['fabric']}")
     dist.destroy_process_group()
     for child in children:
         os.waitpid(child, 0)
-    sys.stdout.flush()
     os._exit(0)
 
 
@@ -296,15 +300,14 @@ def order() -> None:
     host = int(os.environ["RANK"])
     os.environ["WORLD_SIZE"] = "4"
     child = os.fork()
-    os.environ["RANK"] = str(1 - host + (2 if child else 0))
+    os.environ["RANK"] = str(host + (0 if child else 2))
     dist.init_process_group("tributary", timeout=TIMEOUT)
     values = torch.full((1000,), 1.0 + dist.get_rank())
     dist.all_reduce(values)
-    print(f"rank {dist.get_rank()}:", values.unique().tolist(), flush=True)
+    say(f"rank {dist.get_rank()}: {values.unique().tolist()}")
     dist.destroy_process_group()
     if child:
         os.waitpid(child, 0)
-    sys.stdout.flush()
     os._exit(0)
     child = os.fork()
     if child == 0:
