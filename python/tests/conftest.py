@@ -92,6 +92,8 @@ def forked_python() -> Iterator[list[str]]:
 def run(binary: Path, request: pytest.FixtureRequest) -> Run:
     """Runs a program on all workers of a lab; returns the printed lines, each with its host's name.
 
+    With several ranks a host, the number of the rank on its host follows the name, as in `w0/1`.
+
     A rank's process is forked from a process that has imported PyTorch, except with `own_interpreter`. That is the
     default with environment variables, because libraries read some of them when they are imported.
     """
@@ -102,6 +104,7 @@ def run(binary: Path, request: pytest.FixtureRequest) -> Run:
         program: str,
         *arguments: str,
         topology: str = "two-workers",
+        ranks_per_host: int = 1,
         fails: bool = False,
         own_interpreter: bool | None = None,
         environment: dict[str, str] | None = None,
@@ -116,7 +119,8 @@ def run(binary: Path, request: pytest.FixtureRequest) -> Run:
         variables = os.environ | (environment or {})
         start = partial(subprocess.run, capture_output=True, text=True, timeout=PATIENCE, check=False, env=variables)
         if job is None:
-            done = start([*lab, "run", file, "--name", name, "--no-rates", "--", *command])
+            options = ["--name", name, "--no-rates", "--ranks-per-host", str(ranks_per_host)]
+            done = start([*lab, "run", file, *options, "--", *command])
         else:
             done = in_job(job, start, lab, file, name, command)
         output = done.stdout + done.stderr

@@ -44,7 +44,7 @@ def test_the_backend_keeps_the_contract(run: Run, topology: str, debug: str) -> 
 
 def test_a_run_prints_its_start_and_summary_unless_it_is_quiet(run: Run) -> None:
     lines = run("contract.py", "works")
-    announced = "tributary: gradients go over the fabric: 2 workers, 1 switch, slices of 256 values"
+    announced = "tributary: gradients go over the fabric: 2 ranks, 1 switch, slices of 256 values"
     assert any(announced in line for line in lines), lines
     assert any("collectives over the fabric (" in line for line in lines), lines
     quiet = run("contract.py", "works", environment={"TRIBUTARY_QUIET": "1"}, own_interpreter=False)

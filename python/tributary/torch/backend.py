@@ -562,7 +562,7 @@ class FabricBackend(Backend):
             self._is_announced = True
             announce(
                 self.rank(),
-                f"gradients go over the fabric: {self.size()} workers, {job.switches} switch"
+                f"gradients go over the fabric: {self.size()} ranks, {job.switches} switch"
                 f"{'es' * (job.switches != 1)}, slices of {job.values_per_slice} values",
             )
         self.counters.count_fabric(collective, values.nbytes if nbytes is None else nbytes)
