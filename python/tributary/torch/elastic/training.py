@@ -49,6 +49,8 @@ class Elastic:
         job: as for `tributary.join`.
         token: as for `tributary.join`.
         socket: as for `tributary.join`.
+        process: as for `tributary.join`. If one rank of a host dies, all ranks of the host leave the training.
+        processes: as for `tributary.join`.
         deadline: seconds that each all-reduce may take. A rank that stalls for longer ends the training.
 
     Raises:
@@ -64,6 +66,8 @@ class Elastic:
         job: str | None = None,
         token: bytes | None = None,
         socket: str | None = None,
+        process: int | None = None,
+        processes: int | None = None,
         deadline: float | timedelta = 1800,
         checkpoint: dict[str, Any] | None = None,
     ) -> None:
@@ -75,7 +79,10 @@ class Elastic:
         self._epoch = self._step = 0
         self._members: tuple[int, ...] = ()
         self._job: Job | None = None
-        self._how_to_join: dict[str, Any] = {"job": job, "token": token, "socket": socket, "deadline": deadline}
+        self._how_to_join: dict[str, Any] = {
+            "job": job, "token": token, "socket": socket, "process": process, "processes": processes,
+            "deadline": deadline,
+        }  # fmt: skip
         self._needs: str | None = None
         if checkpoint is not None:
             self._load(checkpoint)
@@ -89,7 +96,7 @@ class Elastic:
 
     @property
     def rank(self) -> int:
-        """The rank of this process, which is the rank of its host in the job."""
+        """The rank of this process in the job."""
         return self._rank
 
     @property
