@@ -73,8 +73,8 @@ impl JobRecord {
 
     /// Returns the number of training processes of a worker.
     ///
-    /// A worker that has not joined has the number that the creator set, or else the number of the lowest rank that has
-    /// joined. A job starts when all workers have joined, so that the numbers do not change after the start.
+    /// A worker that has not joined has the number that the creator set. Without one, it has the number of the lowest
+    /// rank in the job. A job starts when all workers have joined, so that the numbers do not change after the start.
     pub(crate) fn processes_of(&self, worker: Rank) -> NonZeroU16 {
         let own = self.processes.get(&worker).copied();
         let lowest = || self.processes.first_key_value().map(|(_, processes)| *processes);

@@ -18,7 +18,6 @@ from torch.utils.data import DataLoader
 
 import tributary
 from tributary.torch.backend import backend_of
-from tributary.torch.backend import backend_of
 from tributary.torch.joining import Hosts, join_together, rendezvous
 from tributary.torch.timepoints import TimePoints
 

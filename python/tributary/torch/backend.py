@@ -227,7 +227,9 @@ class FabricBackend(Backend):
             self._job, self._job_ranks = join_together(PrefixStore("job/", self._store), rank, hosts, timeout)
             if self._job_ranks != list(range(size)):
                 pairs = ", ".join(f"{own} is {of_job}" for own, of_job in enumerate(self._job_ranks))
-                announce(rank, f"the job numbers its ranks in the order of its hosts, and messages have its numbers: {pairs}")
+                announce(
+                    rank, f"the job numbers its ranks in the order of its hosts, and messages have its numbers: {pairs}"
+                )
         # All groups of the process count with the counters of the group that is in the job.
         self.counters: TrafficCounters = TrafficCounters(self._job) if first is None else first.counters
         # Make gloo's group last, because it waits longest for a missing rank.
@@ -626,8 +628,8 @@ class FabricBackend(Backend):
             ]
             raise SumError(
                 f"{name} was summed over {summed} of {size} ranks: "
-                f"{', '.join(missing) or 'one of them has left the job or has given up this sum'}; check its process, its host and the path to "
-                "it, and start all ranks again"
+                f"{', '.join(missing) or 'one of them has left the job or has given up this sum'}; check its process, its "
+                "host and the path to it, and start all ranks again"
             )
 
     def _check_process(self) -> None:

@@ -183,8 +183,8 @@ def _difference(job: Job, size: int) -> str | None:
         return f"{_ranks(missing)} of {size} have left or never joined this run of the job: start all ranks again"
     if job.ranks != list(range(size)):
         return (
-            f"PyTorch has {size} ranks, and the job has ranks {job.ranks}: start processes on all hosts of the job, with "
-            "an equal number on each run"
+            f"PyTorch has {size} ranks, and the job has ranks {job.ranks}: start processes on all hosts of the job, "
+            "and an equal number in each run"
         )
     return None
 

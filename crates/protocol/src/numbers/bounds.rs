@@ -80,8 +80,7 @@ impl Bounds {
         self.measured += elements.len();
     }
 
-    /// Returns the bounds of the elements before and of the `next` elements, which follow them. The first
-    /// elements must be whole slices.
+    /// Returns the bounds of these elements and of the `next` ones. These elements must be whole slices.
     #[must_use]
     pub fn followed_by(mut self, next: Self) -> Self {
         self.bounds.extend(next.bounds);
@@ -89,8 +88,8 @@ impl Bounds {
         self
     }
 
-    /// Returns the bounds of a contribution of the total `weight` whose parts have these bounds and factors;
-    /// `None` if there are no parts, or if they differ in type, width or length.
+    /// Returns the bounds of a contribution from those of its parts, with their factors.
+    /// `weight` is the total weight. `None` if the list is empty, or if the parts differ in type, width or length.
     pub fn of_parts(parts: impl IntoIterator<Item = (Self, u32)>, weight: u32) -> Option<Self> {
         let mut parts = parts.into_iter().map(|(mut part, factor)| {
             let element_type = part.element_type;

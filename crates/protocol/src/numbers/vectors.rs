@@ -95,8 +95,8 @@ pub(crate) fn quantise_all(
     }
 }
 
-/// Converts the sum of each value's parts to an integer as [`quantise`] does. The parts are added in f64,
-/// each times its factor, in their order. Each block of values has its own multiplier.
+/// Converts the sum of each value's parts to an integer as [`quantise`] does.
+/// The parts are added in f64, each times its factor, in their order. Each block of values has its own multiplier.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn quantise_sums(parts: &[(&[f32], f64)], (block, multipliers): (usize, &[f64]), out: &mut [i32]) {
     for ((at, out), multiplier) in out.chunks_mut(block).enumerate().zip(multipliers) {
@@ -115,7 +115,7 @@ pub(crate) fn add(values: &[f32], factor: f64, sums: &mut [f64]) {
     sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += f64::from(*value) * factor);
 }
 
-/// Writes the f32 nearest to each sum, and the rest of the sum. Returns true if all of these are finite.
+/// Writes the f32 nearest to each sum, and the rest of the sum. Returns true if all are finite.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn split(sums: &[f64], nearest: &mut [f32], rest: &mut [f32]) -> bool {
     let mut largest = 0;

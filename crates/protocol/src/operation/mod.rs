@@ -44,7 +44,7 @@ pub(crate) struct Mismatch {
 }
 
 impl Tensor {
-    /// Returns the number of bytes that each further [part](crate::JointAllReduce) of the contribution takes.
+    /// Returns the bytes that each further [part](crate::JointAllReduce) of a contribution takes.
     pub fn memory_of_part(&self) -> u64 {
         Elements::memory(self.element_type, self.len)
     }
