@@ -628,8 +628,8 @@ class FabricBackend(Backend):
             ]
             raise SumError(
                 f"{name} was summed over {summed} of {size} ranks: "
-                f"{', '.join(missing) or 'one of them has left the job or has given up this sum'}; check its process, its "
-                "host and the path to it, and start all ranks again"
+                f"{', '.join(missing) or 'one of them has left the job or has given up this sum'}; check its process, "
+                "its host and the path to it, and start all ranks again"
             )
 
     def _check_process(self) -> None:
