@@ -43,21 +43,19 @@ impl Job {
     /// Joins a job through the agent behind `socket`, and waits until all of its members have joined.
     ///
     /// While the process joins, and later while it is a member, a thread of this module reports stalls. It
-    /// calls `waits` with the text, and with `True` if the agent is silent. `process` is the number of this process
-    /// among the host's processes in the job, and their number.
+    /// calls `waits` with the text, and with `True` if the agent is silent. `terms` are: if the process is elastic,
+    /// if it may begin a new run, its number among the host's processes in the job, and their number.
     #[staticmethod]
     fn join(
         py: Python<'_>,
         socket: PathBuf,
         job: String,
         token: Vec<u8>,
-        elastic_and_new_run: (bool, bool),
-        process: (u32, u32),
+        terms: (bool, bool, u32, u32),
         deadline: Option<Duration>,
         waits: Py<PyAny>,
     ) -> PyResult<Self> {
-        let (elastic, new_run) = elastic_and_new_run;
-        let (number, processes) = process;
+        let (elastic, new_run, number, processes) = terms;
         let mut options = JoinOptions::default().process(number, processes).on_waiting(telling(waits));
         if elastic {
             options = options.elastic();

@@ -29,7 +29,8 @@ class Trained:
 def train(run: Run, backend: str, trainings: list[str], **options: object) -> Trained:
     pytest.importorskip("torch", reason="PyTorch is not installed")
     lines = run("trainings.py", backend, *trainings, **options)
-    results = [json.loads(line.removeprefix("w0: ")) for line in lines if line.startswith("w0: {")]
+    rank_0 = "w0/0: " if options.get("ranks_per_host", 1) != 1 else "w0: "
+    results = [json.loads(line.removeprefix(rank_0)) for line in lines if line.startswith(rank_0 + "{")]
     losses = {result["name"]: result["losses"] for result in results}
     assert sorted(losses) == sorted(trainings), lines
     return Trained(losses, {result["name"] for result in results if result["same"]}, lines)
@@ -53,6 +54,15 @@ def test_all_ways_to_train_learn_the_same_as_over_gloo(ours: Trained, gloo: Trai
     for name in TRAININGS:
         assert ours.losses[name] == pytest.approx(gloo.losses[name], rel=5e-3 if name in ROUNDED else 1e-5), name
     assert ours.same >= set(TRAININGS)
+
+
+def test_trainings_learn_the_same_with_several_ranks_a_host(run: Run) -> None:
+    names = ["plain", "bf16", "zero", "sharded"]
+    ours, gloo = (train(run, backend, names, ranks_per_host=2) for backend in ("tributary", "gloo"))
+    for name in names:
+        assert ours.losses[name] == pytest.approx(gloo.losses[name], rel=5e-3 if name in ROUNDED else 1e-5), name
+    assert ours.same == set(names)
+    assert any("gradients go over the fabric: 4 ranks, 1 switch" in line for line in ours.lines), ours.lines
 
 
 @pytest.mark.skipif(not HAS_COMPILER, reason="torch.compile needs g++")

@@ -28,8 +28,7 @@ class Job:
         socket: str | PathLike[str],
         job: str,
         token: bytes,
-        elastic_and_new_run: tuple[bool, bool],
-        process: tuple[int, int],
+        terms: tuple[bool, bool, int, int],
         deadline: timedelta | None,
         waits: Callable[[str, bool], None],
     ) -> Job: ...

@@ -473,9 +473,8 @@ def join(
         raise ValueError(
             f"process {process} of {processes}: a host has 1 to {MAX_PROCESSES} processes in a job, with numbers from 0"
         )
-    joining, place = (elastic, new_run), (process, processes)
-    report = wait_reporter(waits)
-    return Job(_native.Job.join(socket_of(socket), name, secret, joining, place, duration(deadline), report))
+    terms, report = (elastic, new_run, process, processes), wait_reporter(waits)
+    return Job(_native.Job.join(socket_of(socket), name, secret, terms, duration(deadline), report))
 
 
 def wait_reporter(waits: Callable[[str], object] | None) -> Callable[[str, bool], None]:
