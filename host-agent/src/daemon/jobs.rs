@@ -11,6 +11,7 @@ use tributary_protocol::Timers;
 use tributary_transport::Remote;
 
 use super::budget::{Budget, LimitError, Permit, Resource, User};
+use super::joint;
 use super::member::{HostProcess, Member};
 use super::session::shutting_down;
 use crate::error::JoinError;
@@ -127,8 +128,11 @@ impl Jobs {
         while state.work.try_join_next().is_some() {}
         state.members.retain(|_, member| !member.is_over());
         let terms = (token.to_vec(), process.of);
-        let (member, work) = Member::new(membership, terms, Arc::clone(&self.open_port), self.timers);
+        let (member, work, ready) = Member::new(membership, terms, Arc::clone(&self.open_port), self.timers);
         member.attach(token, process)?;
+        if let Some((joint, ready)) = member.joint.clone().zip(ready) {
+            state.work.spawn(joint::run(joint, Arc::clone(&member), ready));
+        }
         state.work.spawn(async move {
             work.await;
             drop(held);

@@ -13,7 +13,7 @@ use tributary_api::{Role, v1};
 use tributary_protocol::{CollectiveError, Timers};
 
 use super::collectives::Collectives;
-use super::joint::JointReduces;
+use super::gathering::{Gatherings, Ready};
 use crate::error::{AgentError, JobError};
 use crate::membership::{Membership, Parting, Speaker};
 use crate::part::{self, JobAgent, OpenPort};
@@ -40,7 +40,7 @@ pub(crate) struct Member {
     /// For each training process of the host, its use of the membership.
     processes: Mutex<Vec<Use>>,
     /// The all-reduces of several processes; `None` if the host has one process in the job.
-    pub(super) joint: Option<Arc<JointReduces>>,
+    pub(super) joint: Option<Arc<Gatherings>>,
     /// The rank of the host's first process, once the job has started.
     first_rank: Arc<OnceLock<u32>>,
     /// True if the host is about to leave the job.
@@ -88,13 +88,14 @@ pub(crate) type JobEnd = Result<(), Arc<JobError>>;
 
 impl Member {
     /// Returns a member with this number of processes, and the future that does its work. The caller must
-    /// spawn the future, which ends with the job.
+    /// spawn the future, which ends with the job. If there are several processes, also returns the receiver of the
+    /// all-reduces that all of them have started.
     pub(crate) fn new(
         membership: Membership,
         (token, processes): (Vec<u8>, u32),
         open_port: OpenPort,
         timers: Timers,
-    ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static) {
+    ) -> (Arc<Self>, impl Future<Output = ()> + Send + 'static, Option<mpsc::UnboundedReceiver<Ready>>) {
         let (phases, phase) = watch::channel(Phase::Waiting);
         let (leave, leaving) = mpsc::unbounded_channel();
         let (speaker, unreachable_since) = (membership.speaker(), membership.unreachable_since());
@@ -115,7 +116,7 @@ impl Member {
             // The agent, and its port, end when the last reference to the agent is dropped.
             phases.send_replace(Phase::Over(end.map_err(Arc::new)));
         };
-        let (joint, ready) = (processes > 1).then(|| JointReduces::new(processes)).unzip();
+        let (joint, ready) = (processes > 1).then(|| Gatherings::new(processes)).unzip();
         let member = Arc::new(Self {
             job: name,
             token,
@@ -129,15 +130,7 @@ impl Member {
             collectives: Collectives::default(),
             unreachable_since,
         });
-        let reduces =
-            member.joint.clone().zip(ready).map(|(joint, ready)| joint.run(Arc::clone(&member), ready));
-        let all = async move {
-            match reduces {
-                Some(reduces) => drop(tokio::join!(work, reduces)),
-                None => work.await,
-            }
-        };
-        (member, all)
+        (member, work, ready)
     }
 
     /// Returns a receiver of the present phase and of the following phases.

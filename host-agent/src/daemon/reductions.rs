@@ -9,7 +9,7 @@ use tributary_api::agent::v1;
 
 use super::account::Call;
 use super::messages;
-use super::reducing::agent_status;
+use super::results::agent_status;
 use super::session::{Session, Sessions};
 use crate::error::AgentError;
 use crate::worker::StreamPosition;
