@@ -9,7 +9,7 @@ use std::{fmt, mem};
 
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 use tributary_api::agent::v1;
 
 use super::account::Account;
@@ -80,6 +80,9 @@ pub(super) struct Ready {
     pub(super) position: StreamPosition,
     /// The number of refusals and interruptions before it.
     pub(super) epoch: u64,
+    /// The processes whose deadline had passed before all had started it. The host then contributes nothing,
+    /// so that no process gets a sum that lacks a part of the host.
+    pub(super) given_up: Vec<u32>,
 }
 
 /// The answer to all-reduces that processes start before they have received the same answer to an
@@ -103,6 +106,10 @@ struct State {
     /// Counts refusals and interruptions. An answer to an all-reduce of an earlier epoch changes nothing.
     epoch: u64,
     interruption: Option<Interruption>,
+    /// The number of all-reduces that have ended after all processes had started them.
+    ended: u64,
+    /// For each process, the last all-reduce that it has given up, and the beginning of its deadline.
+    given_up: Vec<Option<(u64, Instant)>>,
     closed: bool,
 }
 
@@ -121,8 +128,8 @@ impl State {
 pub(super) struct Gatherings {
     state: Mutex<State>,
     ready: mpsc::UnboundedSender<Ready>,
-    /// The number of all-reduces that have ended.
-    ended: watch::Sender<u64>,
+    /// Notified when an all-reduce has ended or was given up.
+    progress: watch::Sender<()>,
 }
 
 /// The outcome of adding a share.
@@ -168,9 +175,11 @@ impl Gatherings {
             stream: (StreamPosition::default(), 0),
             epoch: 0,
             interruption: None,
+            ended: 0,
+            given_up: vec![None; processes as usize],
             closed: false,
         });
-        (Arc::new(Self { state, ready, ended: watch::Sender::new(0) }), receiver)
+        (Arc::new(Self { state, ready, progress: watch::Sender::new(()) }), receiver)
     }
 
     /// Adds a process's part to its next all-reduce.
@@ -220,9 +229,13 @@ impl Gatherings {
             let (stream, count) = &mut state.stream;
             let position = stream.at(*count);
             *count += 1;
-            let pending = gathering.pending.into_values().collect();
+            let mut pending: Vec<_> = gathering.pending.into_values().collect();
+            if !gathering.given_up.is_empty() {
+                pending.iter_mut().for_each(|pending| pending.share.weight = 0);
+            }
+            let given_up = gathering.given_up.into_iter().collect();
             // If the receiver is gone, the job is over, and the processes get an error.
-            let _ = self.ready.send(Ready { pending, position, epoch: state.epoch });
+            let _ = self.ready.send(Ready { pending, position, epoch: state.epoch, given_up });
         }
         Ok(Added::Awaited(number, answer))
     }
@@ -274,19 +287,39 @@ impl Gatherings {
 
     /// Notes that an all-reduce that all processes had started has ended.
     pub(super) fn note_end(&self) {
-        self.ended.send_modify(|ended| *ended += 1);
+        self.state.lock().ended += 1;
+        self.progress.send_replace(());
     }
 
-    /// Waits until `limit` has passed since all all-reduces before number `number` have ended.
-    pub(super) async fn overdue(&self, number: u64, limit: Duration) {
-        // The sender lives as long as `self`.
-        let _ = self.ended.subscribe().wait_for(|ended| *ended >= number).await;
-        sleep(limit).await;
+    /// Waits until the deadline of a process's all-reduce has passed, and returns the deadline's beginning.
+    ///
+    /// Normally, it begins when all earlier all-reduces have ended. Behind an all-reduce that the process has given up,
+    /// both deadlines begin together; otherwise the deadlines of all would pass one after the other.
+    pub(super) async fn overdue(&self, process: u32, number: u64, limit: Duration) -> Instant {
+        let (started, mut progress) = (Instant::now(), self.progress.subscribe());
+        loop {
+            progress.mark_unchanged();
+            if let Some(since) = self.deadline_begins(process, number, started) {
+                sleep_until(since + limit).await;
+                return since;
+            }
+            // The sender lives as long as `self`.
+            let _ = progress.changed().await;
+        }
+    }
+
+    fn deadline_begins(&self, process: u32, number: u64, started: Instant) -> Option<Instant> {
+        let state = self.state.lock();
+        if state.ended >= number {
+            return Some(Instant::now());
+        }
+        let (before, since) = state.given_up.get(process as usize).copied().flatten()?;
+        (before + 1 == number).then(|| started.max(since))
     }
 
     /// Takes back a process's part in an all-reduce that is not complete. Returns the processes that have
-    /// not started it; `None` if it is complete.
-    pub(super) fn give_up(&self, number: u64, process: u32) -> Option<Vec<u32>> {
+    /// not started it; `None` if it is complete. `since` is the beginning of its deadline.
+    pub(super) fn give_up(&self, process: u32, number: u64, since: Instant) -> Option<Vec<u32>> {
         let mut state = self.state.lock();
         let at = usize::try_from(number.checked_sub(state.begun)?).ok()?;
         let processes = state.next.len() as u32;
@@ -294,6 +327,11 @@ impl Gatherings {
         let missing = (0..processes).filter(|one| !gathering.has(*one)).collect();
         gathering.pending.remove(&process)?;
         gathering.given_up.insert(process);
+        if let Some(given_up) = state.given_up.get_mut(process as usize) {
+            *given_up = Some((number, since));
+        }
+        drop(state);
+        self.progress.send_replace(());
         Some(missing)
     }
 

@@ -80,11 +80,11 @@ pub(super) async fn start(
         };
         let is_over = || failed(&member, &AgentError::StreamBroken);
         let Some(limit) = deadline else { return answer.await.unwrap_or_else(|_| is_over()) };
-        tokio::select! {
+        let since = tokio::select! {
             answer = &mut answer => return answer.unwrap_or_else(|_| is_over()),
-            () = own.overdue(number, limit) => {}
-        }
-        match own.give_up(number, process) {
+            since = own.overdue(process, number, limit) => since,
+        };
+        match own.give_up(process, number, since) {
             // All processes have started it, so its deadline in the network counts.
             None => answer.await.unwrap_or_else(|_| is_over()),
             Some(missing) => {
@@ -103,7 +103,7 @@ pub(super) async fn start(
 
 /// Adds the elements of an all-reduce, and starts it in the network.
 async fn begin(own: &Arc<Gatherings>, member: &Arc<Member>, ready: Ready) {
-    let Ready { pending, position, epoch } = ready;
+    let Ready { pending, position, epoch, given_up } = ready;
     let agent = match member.agent() {
         Ok(agent) => agent,
         Err(status) => return refuse(own, (pending, epoch), &position, &status, member),
@@ -134,7 +134,8 @@ async fn begin(own: &Arc<Gatherings>, member: &Arc<Member>, ready: Ready) {
     let (own, member) = (Arc::clone(own), Arc::clone(member));
     tokio::spawn(async move {
         match reduction.await {
-            Ok(completion) => finish(&own, pending, completion).await,
+            Ok(completion) if given_up.is_empty() => finish(&own, pending, completion).await,
+            Ok(completion) => leave_out(&own, pending, completion, &member.names_of(&given_up)),
             Err(error) => fail(&own, (pending, epoch), &position, error, &member).await,
         }
     });
@@ -166,6 +167,20 @@ async fn finish(own: &Gatherings, pending: Vec<Pending>, completion: Completion)
     }
     own.note_end();
     pending.into_iter().zip(answers).for_each(|(pending, answer)| pending.answer(answer));
+}
+
+/// Answers the processes that have started an all-reduce after others of the host had given it up.
+fn leave_out(own: &Gatherings, pending: Vec<Pending>, completion: Completion, given_up: &str) {
+    drop(completion);
+    own.note_end();
+    for pending in pending {
+        let problem = format!(
+            "all-reduce of \"{}\": {given_up} of this host had given it up after the deadline, so the host has \
+             contributed nothing: start all-reduces at the same time on all ranks, or give them a longer deadline",
+            pending.share.name
+        );
+        pending.answer(messages::failed(&Status::deadline_exceeded(problem), false, false));
+    }
 }
 
 /// Answers all processes with the reason why an all-reduce has no result.

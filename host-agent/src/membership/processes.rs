@@ -47,9 +47,20 @@ impl Speaker {
             member.host != self.member.host
                 && member.progress.as_ref().is_some_and(|progress| progress.stalled_milliseconds == 0)
         };
-        // The controller lists all workers in the order of their ranks, so the position is the rank.
-        let idle = workers.enumerate().filter(|(_, member)| idle(member));
-        (idle.map(|(rank, member)| format!("rank {rank} ({})", member.host)).collect(), setback)
+        // The controller lists all workers in the order of their ranks, and ranks count the processes of all hosts.
+        let mut next = 0;
+        let mut names = Vec::new();
+        for member in workers {
+            let (first, processes) = (next, member.processes.max(1));
+            next += processes;
+            if idle(&member) {
+                names.push(match processes {
+                    1 => format!("rank {first} ({})", member.host),
+                    _ => format!("one of ranks {first} to {} ({})", next - 1, member.host),
+                });
+            }
+        }
+        (names, setback)
     }
 
     /// Sends a profile of the process on this host. The controller waits a moment for the profiles of the

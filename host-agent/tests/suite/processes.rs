@@ -1,6 +1,6 @@
 //! Hosts with several training processes in one job: the agent contributes the sum of their elements.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tonic::Code;
@@ -142,7 +142,7 @@ async fn all_reduces_that_processes_start_at_different_times_are_matched_by_numb
 }
 
 #[tokio::test]
-async fn a_process_that_does_not_start_an_all_reduce_is_named_and_may_start_it_later() {
+async fn a_process_that_does_not_start_an_all_reduce_in_time_is_named_and_gets_no_sum_later() {
     let (_hosts, mut jobs) = start().await;
     let deadline = Some(Duration::from_millis(200));
     let short = Operation { deadline, name: "layer", ..Operation::whole::<f32>() };
@@ -160,15 +160,37 @@ async fn a_process_that_does_not_start_an_all_reduce_is_named_and_may_start_it_l
             assert!(error.to_string().contains("rank 1 of this host has not started it"), "{error}");
         }
     }
-    // It contributes for its host, and the others are done with this all-reduce.
+    // A sum that lacks the others of its host would not be a sum over all ranks.
     let mut own = filled(&late, 10, 1.0).await;
     let long = Operation { deadline: None, name: "layer", ..Operation::whole::<f32>() };
-    let reduced = late.start(&mut own, &long).unwrap().await.unwrap();
-    assert!(reduced.runs[0].weight <= 3, "the first host's other processes have given it up: {reduced:?}");
+    let error = late.start(&mut own, &long).unwrap().await.unwrap_err();
+    assert_eq!(code(&error), Code::DeadlineExceeded, "{error}");
+    assert!(error.to_string().contains("ranks 0, 2 of this host had given it up"), "{error}");
     jobs.insert(1, late);
     for outcome in sum(&jobs, 10).await {
         assert_eq!(outcome.unwrap().0, [15.0; 10]);
     }
+}
+
+#[tokio::test]
+async fn deadlines_behind_an_all_reduce_that_a_process_does_not_start_pass_together() {
+    let (_hosts, jobs) = start().await;
+    let limit = Duration::from_millis(300);
+    let short = Operation { deadline: Some(limit), ..Operation::whole::<f32>() };
+    let mut segments = Vec::new();
+    for number in 0..4 {
+        segments.push(filled(&jobs[0], 10 + number, 1.0).await);
+    }
+    let began = Instant::now();
+    let started: Vec<_> =
+        segments.iter_mut().map(|segment| jobs[0].start(segment, &short).unwrap()).collect();
+    for outcome in join_all(started).await {
+        assert_eq!(code(&outcome.unwrap_err()), Code::DeadlineExceeded);
+    }
+    assert!(began.elapsed() < 3 * limit, "one after the other they would take 4 deadlines");
+    // A later all-reduce has a deadline, too.
+    let error = jobs[0].start(&mut segments[0], &short).unwrap().await.unwrap_err();
+    assert_eq!(code(&error), Code::DeadlineExceeded);
 }
 
 #[tokio::test]
