@@ -80,13 +80,12 @@ pub(super) struct Ready {
     pub(super) position: StreamPosition,
     /// The number of refusals and interruptions before it.
     pub(super) epoch: u64,
-    /// The processes whose deadline had passed before all had started it. The host then contributes nothing,
-    /// so that no process gets a sum that lacks a part of the host.
+    /// The processes whose deadline had passed before all had started it. The host then contributes
+    /// nothing, so that no process gets a sum that lacks a part of the host.
     pub(super) given_up: Vec<u32>,
 }
 
-/// The answer to all-reduces that processes start before they have received the same answer to an
-/// earlier one.
+/// The answer to all-reduces that processes start before they have received this answer.
 struct Interruption {
     answer: v1::AllReduceResponse,
     /// The generation for which the processes must synchronise; `None` if the worker is detached.
@@ -128,7 +127,7 @@ impl State {
 pub(super) struct Gatherings {
     state: Mutex<State>,
     ready: mpsc::UnboundedSender<Ready>,
-    /// Notified when an all-reduce has ended or was given up.
+    /// Notified when an all-reduce has ended, or when a process gives one up.
     progress: watch::Sender<()>,
 }
 
