@@ -6,9 +6,8 @@ use tributary_wire::Rank;
 
 use super::data::ElementType;
 use super::lanes::{Lanes, biased, lane};
-use super::vectors::{self, Extent};
+use super::vectors::{self, Extent, F32_INFINITY};
 
-const F32_INFINITY: u32 = 0x7f80_0000;
 const F64_INFINITY: u64 = 0x7ff0_0000_0000_0000;
 
 /// The bound of one block of one member's values. The default is the bound of a block of zeros.

@@ -14,7 +14,8 @@ use super::prefetch::prefetch;
 
 /// The bits of an f32 without its sign.
 const F32_MAGNITUDE: u32 = 0x7fff_ffff;
-const F32_INFINITY: u32 = 0x7f80_0000;
+/// The bits of positive infinity.
+pub(crate) const F32_INFINITY: u32 = 0x7f80_0000;
 
 /// The largest and smallest magnitudes of a set of floats.
 /// Without their sign, floats have the order of their bits as integers. Infinities come after all numbers, and NaNs
@@ -102,17 +103,21 @@ pub(crate) fn quantise_sums(parts: &[(&[f32], f64)], (block, multipliers): (usiz
     for ((at, out), multiplier) in out.chunks_mut(block).enumerate().zip(multipliers) {
         let mut sums = [0.0; SliceWidth::MOST_VALUES_IN_BLOCK];
         for (values, factor) in parts {
-            let values = values.get(at * block..).unwrap_or_default();
-            sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += f64::from(*value) * factor);
+            add_times(values.get(at * block..).unwrap_or_default(), *factor, &mut sums);
         }
         out.iter_mut().zip(sums).for_each(|(to, sum)| *to = quantise_wide(sum, *multiplier));
     }
 }
 
+#[inline(always)]
+fn add_times(values: &[f32], factor: f64, sums: &mut [f64]) {
+    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += f64::from(*value) * factor);
+}
+
 /// Adds each value times the factor to its sum.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn add(values: &[f32], factor: f64, sums: &mut [f64]) {
-    sums.iter_mut().zip(values).for_each(|(sum, value)| *sum += f64::from(*value) * factor);
+    add_times(values, factor, sums);
 }
 
 /// Writes the f32 nearest to each sum, and the rest of the sum. Returns true if all are finite.
