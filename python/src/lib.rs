@@ -34,6 +34,8 @@ mod _native {
     #[pymodule_export]
     use crate::within::call_within;
     #[pymodule_export]
+    const MAX_PROCESSES: u16 = tributary_client::MAX_PROCESSES;
+    #[pymodule_export]
     #[allow(non_upper_case_globals, reason = "the name that Python expects")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 }

@@ -5,6 +5,7 @@ from os import PathLike
 import numpy as np
 import numpy.typing as npt
 
+MAX_PROCESSES: int
 __version__: str
 
 def call_within(call: Callable[[], object], seconds: float) -> bool: ...

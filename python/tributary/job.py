@@ -29,8 +29,6 @@ LONGEST_NAME = 1024
 """The longest name of a tensor, in bytes."""
 PRECISIONS = ("standard", "float32")
 """The precisions of sums of float32."""
-MAX_PROCESSES = 1024
-"""The largest number of processes of a host in one job."""
 REPORT_INTERVAL = 10.0
 """Seconds between two log entries about contributions that are not finite."""
 LARGEST_WEIGHT = 2**32 - 1
@@ -469,9 +467,10 @@ def join(
     secret = token if token is not None else _token()
     process = int(os.environ.get("TRIBUTARY_PROCESS", "0")) if process is None else process
     processes = int(os.environ.get("TRIBUTARY_PROCESSES", "1")) if processes is None else processes
-    if not 0 <= process < processes <= MAX_PROCESSES:
+    most = _native.MAX_PROCESSES
+    if not 0 <= process < processes <= most:
         raise ValueError(
-            f"process {process} of {processes}: a host has 1 to {MAX_PROCESSES} processes in a job, with numbers from 0"
+            f"process {process} of {processes}: a host has 1 to {most} processes in a job, with numbers from 0"
         )
     terms, report = (elastic, new_run, process, processes), wait_reporter(waits)
     return Job(_native.Job.join(socket_of(socket), name, secret, terms, duration(deadline), report))

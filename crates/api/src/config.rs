@@ -68,7 +68,10 @@ pub struct JobConfig {
 /// A worker's rank numbers its host. A process's rank numbers the processes of all hosts: those of worker 0 first, then
 /// those of worker 1, and so on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ProcessCounts(Vec<u16>);
+pub struct ProcessCounts {
+    /// For each worker, the rank after its last process.
+    ends: Vec<u32>,
+}
 
 impl ProcessCounts {
     /// Makes counts by the worker's rank. Each worker beyond the end has one process.
@@ -76,40 +79,53 @@ impl ProcessCounts {
     /// # Errors
     /// [`ConfigError::OutOfRange`] if a count is not from 1 to 65535.
     pub fn new(counts: impl IntoIterator<Item = u32>) -> Result<Self, ConfigError> {
-        let counts = counts.into_iter().map(|count| match u16::try_from(count) {
-            Ok(count @ 1..) => Ok(count),
-            _ => Err(ConfigError::OutOfRange {
+        let counts = counts.into_iter().map(|count| {
+            let number = u16::try_from(count).ok().and_then(NonZeroU16::new);
+            number.ok_or(ConfigError::OutOfRange {
                 field: "processes",
                 value: count.into(),
                 expected: "must be 1 to 65535",
-            }),
+            })
         });
-        counts.collect::<Result<_, _>>().map(Self)
+        counts.collect()
     }
 
     /// Returns the number of processes of a worker.
     pub fn of(&self, worker: Rank) -> u32 {
-        self.0.get(usize::from(worker.get())).copied().unwrap_or(1).into()
+        self.ranks_of(worker).len() as u32
     }
 
     /// Returns the ranks of a worker's processes.
     pub fn ranks_of(&self, worker: Rank) -> Range<u32> {
+        let end = |workers: usize| match workers.checked_sub(1).map(|last| self.ends.get(last)) {
+            None => 0,
+            Some(Some(end)) => *end,
+            Some(None) => {
+                let counted = self.ends.last().copied().unwrap_or(0);
+                counted.saturating_add((workers - self.ends.len()) as u32)
+            }
+        };
         let before = usize::from(worker.get());
-        let counted: u32 = self.0.iter().take(before).copied().map(u32::from).sum();
-        let first = counted + before.saturating_sub(self.0.len()) as u32;
-        first..first + self.of(worker)
+        end(before)..end(before + 1)
     }
 
     /// Returns the counts by the worker's rank.
     pub fn counts(&self) -> impl Iterator<Item = u32> {
-        self.0.iter().copied().map(u32::from)
+        let begins = [0].into_iter().chain(self.ends.iter().copied());
+        self.ends.iter().zip(begins).map(|(end, begin)| end - begin)
     }
 }
 
 /// Makes counts by the worker's rank.
 impl FromIterator<NonZeroU16> for ProcessCounts {
     fn from_iter<I: IntoIterator<Item = NonZeroU16>>(counts: I) -> Self {
-        Self(counts.into_iter().map(NonZeroU16::get).collect())
+        let mut end = 0_u32;
+        let ends = counts.into_iter().map(|count| {
+            // A message may have more counts than there are workers.
+            end = end.saturating_add(count.get().into());
+            end
+        });
+        Self { ends: ends.collect() }
     }
 }
 

@@ -107,4 +107,5 @@ pub use regroup::{Detached, Regroup};
 pub use schedule::{Decision, Gradient, Profile, ProfileNumber, Schedule, Set};
 pub use segment::Segment;
 pub use training::{PendingPart, PendingStep, Step, Training, TrainingOptions, Values};
+pub use tributary_api::agent::MAX_PROCESSES;
 pub use tributary_api::agent::v1::{CollectiveCount, CollectiveWay, ElementType, StatsResponse as Stats};

@@ -39,8 +39,8 @@ impl JoinOptions {
     }
 
     /// Makes this process one of several processes of its host that take part in the job.
-    /// They have the numbers from 0 to `processes` − 1, and must start the same operations in the same order. Each has a rank of its own, and the
-    /// host's agent contributes their sum.
+    /// They have the numbers from 0 to `processes` − 1, and must start the same operations in the same order. Each has a
+    /// rank of its own, and the host's agent contributes their sum.
     #[must_use]
     pub fn process(mut self, number: u32, processes: u32) -> Self {
         self.process = (number, processes);

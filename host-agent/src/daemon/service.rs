@@ -10,9 +10,9 @@ use tokio::sync::{mpsc, watch};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
-use tributary_api::agent::v1;
 use tributary_api::agent::v1::agent_server::Agent;
 use tributary_api::agent::v1::job_event::Event;
+use tributary_api::agent::{MAX_PROCESSES, v1};
 use tributary_codec::UnknownCodec;
 use tributary_ps::client::{ClientOptions, Fabric};
 use tributary_ps::policy::Worker;
@@ -40,8 +40,6 @@ const EVENTS: usize = 4;
 
 /// The most servers of one training. For each server, the agent keeps a connection open.
 const MAX_SERVERS: usize = 64;
-/// The most processes of a host in one job. Their sums need a bit of room in each integer.
-const MAX_PROCESSES: u32 = 1024;
 /// The longest name of a job or a server, in bytes.
 const MAX_NAME: usize = 255;
 
@@ -63,7 +61,7 @@ impl Agent for Service {
         let v1::OpenJobRequest { job, token, elastic, new_run, process: number, processes } =
             request.into_inner();
         let processes = processes.max(1);
-        if processes > MAX_PROCESSES || number >= processes {
+        if processes > MAX_PROCESSES.into() || number >= processes {
             return Err(Status::invalid_argument(format!(
                 "process {number} of {processes}: a host has up to {MAX_PROCESSES} processes in a job, and their \
                  numbers begin with 0"

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use tokio::runtime;
+use tributary_api::agent::MAX_PROCESSES;
 use tributary_lab::Lab;
 
 use crate::commands::counters;
@@ -44,8 +45,8 @@ enum LabCommand {
     /// the fabric that `up` started. The command finds TRIBUTARY_RANK, TRIBUTARY_WORLD_SIZE, TRIBUTARY_JOB,
     /// TRIBUTARY_TOKEN_FILE, TRIBUTARY_SOCKET and TRIBUTARY_CONTROLLER in its environment, so that `tributary
     /// allreduce` and others need no options. It also finds the variables of torchrun: RANK, LOCAL_RANK, WORLD_SIZE,
-    /// LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS. If it fails on one worker, its processes on the others have 5
-    /// seconds to end by themselves.
+    /// LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, OMP_NUM_THREADS. If it fails on one worker, its processes on the
+    /// others have 5 seconds to end by themselves.
     Run(LabRunArgs),
     /// Run a command at one node, with this terminal, and exit with its status
     ///
@@ -120,7 +121,7 @@ struct LabRunArgs {
     fabric: FabricArgs,
 
     /// Processes on each worker's host, each with a rank of its own
-    #[arg(long, value_name = "RANKS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "RANKS", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_PROCESSES)))]
     ranks_per_host: u16,
 
     /// Print the lines of the commands as they are, without the host's name in front
