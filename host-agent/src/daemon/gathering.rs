@@ -36,7 +36,13 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Returns the properties that must be equal in all processes, as text.
+    /// Returns true if the two can be parts of one all-reduce.
+    fn matches(&self, other: &Self) -> bool {
+        let kind = |share: &Self| (share.place.count(), share.place.element_type(), share.regroup > 0);
+        self.name == other.name && kind(self) == kind(other)
+    }
+
+    /// Describes the properties that must be equal in all processes.
     fn kind(&self) -> String {
         let synchronises = if self.regroup > 0 { ", which synchronises" } else { "" };
         let (count, element_type) = (self.place.count(), self.place.element_type());
@@ -70,6 +76,11 @@ struct Gathering {
 impl Gathering {
     fn has(&self, process: u32) -> bool {
         self.pending.contains_key(&process) || self.given_up.contains(&process)
+    }
+
+    /// Returns those of the host's processes that have not started it.
+    fn missing(&self, processes: usize) -> Vec<u32> {
+        (0..processes as u32).filter(|process| !self.has(*process)).collect()
     }
 }
 
@@ -213,7 +224,7 @@ impl Gatherings {
             return Err(AddError::Inconsistent("an all-reduce of this host was left out"));
         };
         if let Some((other, first)) = gathering.pending.first_key_value()
-            && first.share.kind() != share.kind()
+            && !first.share.matches(&share)
         {
             let kinds = [first.share.kind(), share.kind()];
             return Err(AddError::Different { other: *other, kinds });
@@ -321,9 +332,9 @@ impl Gatherings {
     pub(super) fn give_up(&self, process: u32, number: u64, since: Instant) -> Option<Vec<u32>> {
         let mut state = self.state.lock();
         let at = usize::try_from(number.checked_sub(state.begun)?).ok()?;
-        let processes = state.next.len() as u32;
+        let processes = state.next.len();
         let gathering = state.open.get_mut(at)?;
-        let missing = (0..processes).filter(|one| !gathering.has(*one)).collect();
+        let missing = gathering.missing(processes);
         gathering.pending.remove(&process)?;
         gathering.given_up.insert(process);
         if let Some(given_up) = state.given_up.get_mut(process as usize) {
@@ -345,7 +356,7 @@ impl Gatherings {
         let state = self.state.lock();
         let oldest = state.open.front()?;
         let name = oldest.pending.first_key_value()?.1.share.name.clone();
-        Some(((0..state.next.len() as u32).filter(|one| !oldest.has(*one)).collect(), name))
+        Some((oldest.missing(state.next.len()), name))
     }
 
     /// Notes that another process takes the place of this one. It begins with the oldest all-reduce that

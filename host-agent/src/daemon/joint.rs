@@ -23,7 +23,7 @@ use super::results::{agent_status, copy, keep, no_result};
 use super::segment::{SegmentPart, SummedParts, can_sum, read_each, sum};
 use super::segments;
 use crate::error::AgentError;
-use crate::worker::{Completion, ReduceRequest, StepPart, StreamPosition};
+use crate::worker::{Completion, ReduceRequest, StepPart, StreamPosition, WorkerAgent};
 
 /// Begins the all-reduces of the member until its job is over. Then it answers all that remain.
 pub(super) async fn run(
@@ -104,33 +104,11 @@ pub(super) async fn start(
 /// Adds the elements of an all-reduce, and starts it in the network.
 async fn begin(own: &Arc<Gatherings>, member: &Arc<Member>, ready: Ready) {
     let Ready { pending, position, epoch, given_up } = ready;
-    let agent = match member.agent() {
-        Ok(agent) => agent,
+    let (agent, request) = match prepare(member, &pending, &position).await {
+        Ok(prepared) => prepared,
         Err(status) => return refuse(own, (pending, epoch), &position, &status, member),
     };
-    if pending.iter().any(|pending| pending.share.position.is_broken()) {
-        let status = agent_status(&AgentError::StreamBroken, None);
-        return refuse(own, (pending, epoch), &position, &status, member);
-    }
-    let (operation, held) = match contribution(&pending, agent.width).await {
-        Ok(contribution) => contribution,
-        Err(status) => return refuse(own, (pending, epoch), &position, &status, member),
-    };
-    let Some(Share { step_goes_on, regroup, deadline, .. }) = pending.first().map(|first| &first.share)
-    else {
-        return;
-    };
-    let reduction = agent.start_reduce(ReduceRequest {
-        part: match regroup {
-            0 => StepPart::OfStep { samples: operation.weight, goes_on: *step_goes_on },
-            _ => StepPart::Other,
-        },
-        operation,
-        deadline: *deadline,
-        regroup: *regroup,
-        position: position.clone(),
-        held,
-    });
+    let reduction = agent.start_reduce(request);
     let (own, member) = (Arc::clone(own), Arc::clone(member));
     tokio::spawn(async move {
         match reduction.await {
@@ -139,6 +117,34 @@ async fn begin(own: &Arc<Gatherings>, member: &Arc<Member>, ready: Ready) {
             Err(error) => fail(&own, (pending, epoch), &position, error, &member).await,
         }
     });
+}
+
+/// Returns the agent that runs an all-reduce of the host, and the request for it.
+async fn prepare(
+    member: &Member,
+    pending: &[Pending],
+    position: &StreamPosition,
+) -> Result<(Arc<WorkerAgent>, ReduceRequest), Status> {
+    let agent = member.agent()?;
+    if pending.iter().any(|pending| pending.share.position.is_broken()) {
+        return Err(agent_status(&AgentError::StreamBroken, None));
+    }
+    let (operation, held) = contribution(pending, agent.width).await?;
+    let Share { step_goes_on, regroup, deadline, .. } = &lead(pending)?.share;
+    let request = ReduceRequest {
+        part: StepPart::of(operation.weight, *step_goes_on, *regroup),
+        operation,
+        deadline: *deadline,
+        regroup: *regroup,
+        position: position.clone(),
+        held,
+    };
+    Ok((agent, request))
+}
+
+/// Returns the part of the process whose account has the memory of an all-reduce.
+fn lead(pending: &[Pending]) -> Result<&Pending, Status> {
+    pending.first().ok_or_else(|| Status::internal("an all-reduce of no process"))
 }
 
 /// Writes the sums to the memory of each process, and answers it.
@@ -258,8 +264,8 @@ async fn contribution(
     pending: &[Pending],
     width: SliceWidth,
 ) -> Result<(JointAllReduce, Box<dyn Any + Send>), Status> {
-    let no_process = || Status::internal("an all-reduce of no process");
-    let Share { account, under_way, place, name, .. } = &pending.first().ok_or_else(no_process)?.share;
+    let first = lead(pending)?;
+    let Share { account, under_way, place, name, .. } = &first.share;
     let weight = pending.iter().map(|pending| pending.share.weight).fold(0, u32::saturating_add);
     let part = |Pending { share, .. }: &Pending| SegmentPart {
         segment: Arc::clone(&share.segment),
@@ -270,16 +276,15 @@ async fn contribution(
     let with_weight = pending.iter().filter(|pending| pending.share.weight > 0);
     let mut parts: Vec<SegmentPart> = with_weight.map(part).collect();
     if parts.is_empty() {
-        parts.extend(pending.first().map(part));
+        parts.push(part(first));
     }
     let parts = Arc::new(parts);
     let (needed, of_part) = (place.memory_to_reduce(width), place.memory_of_part());
     let further = parts.len() as u64 - 1;
     let sums = further > 1 && can_sum(place.element_type());
     let bytes = needed + of_part.saturating_mul(if sums { 1 } else { further });
-    let (held, vector) = under_way.room(|| account.take_with_vector(bytes, place.count())).await?;
-    let mut held: Vec<Box<dyn Any + Send>> = vec![Box::new(held)];
-    let mut vector = vector;
+    let (held, mut vector) = under_way.room(|| account.take_with_vector(bytes, place.count())).await?;
+    let mut held = vec![held];
     let mut summed = None;
     if sums {
         let (parts, vector) = (Arc::clone(&parts), mem::take(&mut vector));
@@ -289,13 +294,15 @@ async fn contribution(
         if summed.is_none() {
             // Each part needs its own vector.
             let bytes = of_part.saturating_mul(further - 1);
-            held.push(Box::new(under_way.room(|| account.take(bytes)).await?));
+            held.push(under_way.room(|| account.take(bytes)).await?);
         }
     }
-    if summed.is_none() {
-        let work = move || read_each(&parts, weight, vector, width);
-        summed = copy(*place, work).await.map_err(segments::unusable)?;
-    }
-    let SummedParts { first, further, bounds } = summed.ok_or_else(no_process)?;
+    let SummedParts { first, further, bounds } = match summed {
+        Some(summed) => summed,
+        None => {
+            let work = move || read_each(&parts, weight, vector, width);
+            copy(*place, work).await.map_err(segments::unusable)?
+        }
+    };
     Ok((JointAllReduce { name: name.clone(), first, further, weight, bounds }, Box::new(held)))
 }

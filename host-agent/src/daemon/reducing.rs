@@ -102,7 +102,7 @@ impl Reducing {
         let (data, bounds) = copy(place, read).await.map_err(segments::unusable)?;
         let tensor = request.name.clone();
         let reduction = agent.start_reduce(ReduceRequest {
-            part: part(&request),
+            part: StepPart::of(request.weight, request.step_goes_on, request.regroup_generation),
             operation: JointAllReduce {
                 bounds: Some(bounds),
                 ..AllReduce { name: request.name, data, weight: request.weight }.into()
@@ -122,13 +122,6 @@ impl Reducing {
             drop(entry);
             answer
         }))
-    }
-}
-
-fn part(request: &v1::AllReduceRequest) -> StepPart {
-    match request.regroup_generation {
-        0 => StepPart::OfStep { samples: request.weight, goes_on: request.step_goes_on },
-        _ => StepPart::Other,
     }
 }
 

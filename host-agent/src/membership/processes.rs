@@ -1,7 +1,8 @@
 //! Reports and requests of a member on behalf of its training process.
 
 use tonic::{Response, Status};
-use tributary_api::{schedule, v1};
+use tributary_api::{ProcessCounts, schedule, v1};
+use tributary_wire::Rank;
 
 use super::speaker::in_time;
 use super::{JobMember, Speaker};
@@ -18,12 +19,7 @@ impl Speaker {
         description: &str,
         given: v1::GivenOperation,
     ) -> Result<String, JoinError> {
-        let JobMember { job, token, host, .. } = self.member.clone();
-        let description = description.into();
-        let request = v1::ReportFaultRequest { job, token, host, description, given: Some(given) };
-        let reported = in_time(self.client.clone().report_fault(request)).await;
-        let verdict = reported.map(|response| response.into_inner().verdict);
-        verdict.map_err(JoinError::refused("take a report"))
+        self.report(description, Some(given)).await
     }
 
     /// Reports a fault of this host's processes to the controller, which fails the job.
@@ -31,36 +27,43 @@ impl Speaker {
     /// # Errors
     /// [`JoinError::Refused`] if the controller refuses the report, or does not answer in time.
     pub(crate) async fn report_fault(&self, description: &str) -> Result<(), JoinError> {
+        self.report(description, None).await.map(drop)
+    }
+
+    /// Sends a report, and returns the verdict on it.
+    async fn report(
+        &self,
+        description: &str,
+        given: Option<v1::GivenOperation>,
+    ) -> Result<String, JoinError> {
         let JobMember { job, token, host, .. } = self.member.clone();
-        let request =
-            v1::ReportFaultRequest { job, token, host, description: description.into(), given: None };
+        let request = v1::ReportFaultRequest { job, token, host, description: description.into(), given };
         let reported = in_time(self.client.clone().report_fault(request)).await;
-        reported.map(drop).map_err(JoinError::refused("take a report"))
+        let verdict = reported.map(|response| response.into_inner().verdict);
+        verdict.map_err(JoinError::refused("take a report"))
     }
 
     /// Returns the other workers whose processes do not wait for a result, according to the controller,
     /// and the reason why the job has not changed its generation. Both are empty if the controller does not answer.
     pub(crate) async fn in_the_way(&self) -> (Vec<String>, String) {
         let v1::Job { members, setback, .. } = self.job().await.unwrap_or_default();
-        let workers = members.into_iter().filter(|member| member.role() == v1::MemberRole::Worker);
+        // The controller lists all workers in the order of their ranks, so the position is the rank.
+        let workers: Vec<_> =
+            members.iter().filter(|member| member.role() == v1::MemberRole::Worker).collect();
+        let counts = ProcessCounts::new(workers.iter().map(|member| member.processes.max(1)));
+        let counts = counts.unwrap_or_default();
         let idle = |member: &v1::JobMember| {
             member.host != self.member.host
                 && member.progress.as_ref().is_some_and(|progress| progress.stalled_milliseconds == 0)
         };
-        // The controller lists all workers in the order of their ranks, and ranks count the processes of all hosts.
-        let mut next = 0;
-        let mut names = Vec::new();
-        for member in workers {
-            let (first, processes) = (next, member.processes.max(1));
-            next += processes;
-            if idle(&member) {
-                names.push(match processes {
-                    1 => format!("rank {first} ({})", member.host),
-                    _ => format!("one of ranks {first} to {} ({})", next - 1, member.host),
-                });
+        let name = |(worker, member): (u16, &v1::JobMember)| {
+            let ranks = counts.ranks_of(Rank::new(worker));
+            match ranks.len() {
+                1 => format!("rank {} ({})", ranks.start, member.host),
+                _ => format!("one of ranks {} to {} ({})", ranks.start, ranks.end - 1, member.host),
             }
-        }
-        (names, setback)
+        };
+        ((0..).zip(workers).filter(|(_, member)| idle(member)).map(name).collect(), setback)
     }
 
     /// Sends a profile of the process on this host. The controller waits a moment for the profiles of the

@@ -23,6 +23,17 @@ pub(crate) enum StepPart {
     Other,
 }
 
+impl StepPart {
+    /// Returns the part of an all-reduce, which belongs to a step unless it synchronises for a generation
+    /// (`regroup`, not 0).
+    pub(crate) fn of(samples: u32, goes_on: bool, regroup: u32) -> Self {
+        match regroup {
+            0 => Self::OfStep { samples, goes_on },
+            _ => Self::Other,
+        }
+    }
+}
+
 /// The end of an all-reduce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AllReduceEnd {

@@ -93,10 +93,11 @@ impl Segment {
     where
         [T]: HalfFloatSliceExt,
     {
+        let mut narrow = [0; AT_ONCE];
         let mut wide = of_length(vector, place.count)?;
         let (mut offset, is_there) = (place.offset, self.is_there(place));
         for wide in wide.chunks_mut(AT_ONCE) {
-            self.copy_widened::<T>(is_there, offset, wide)?;
+            self.copy_widened::<T>(is_there, offset, &mut narrow, wide)?;
             measure(wide);
             offset += wide.len() * size_of::<T>();
         }
@@ -104,13 +105,19 @@ impl Segment {
         Ok(wide)
     }
 
-    /// Copies up to [`AT_ONCE`] 16-bit floats to `to`; otherwise like [`copy`](Self::copy).
-    pub(super) fn copy_widened<T: Pod>(&self, is_there: bool, offset: usize, to: &mut [f32]) -> io::Result<()>
+    /// Copies up to [`AT_ONCE`] 16-bit floats to `to`, by way of `narrow`; otherwise like
+    /// [`copy`](Self::copy).
+    pub(super) fn copy_widened<T: Pod>(
+        &self,
+        is_there: bool,
+        offset: usize,
+        narrow: &mut [u16; AT_ONCE],
+        to: &mut [f32],
+    ) -> io::Result<()>
     where
         [T]: HalfFloatSliceExt,
     {
-        let mut narrow = [T::zeroed(); AT_ONCE];
-        let narrow = narrow.get_mut(..to.len()).unwrap_or_default();
+        let narrow: &mut [T] = cast_slice_mut(narrow.get_mut(..to.len()).unwrap_or_default());
         self.copy(is_there, offset, narrow)?;
         narrow.convert_to_f32_slice(to);
         Ok(())

@@ -1,15 +1,15 @@
 //! Sums of the elements of several processes.
 
-use std::io;
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread;
+use std::{io, iter, thread};
 
 use bytemuck::cast_vec;
 use half::{bf16, f16};
 use tributary_protocol::{Bounds, ElementType, GradientData, Part, PartsSum};
 use tributary_wire::SliceWidth;
 
-use super::contents::AT_ONCE;
+use super::contents::{AT_ONCE, of_length};
 use super::{ElementRange, Segment, vector};
 
 /// The fewest elements for which another thread is worth its start.
@@ -53,27 +53,13 @@ pub(crate) fn sum(
     let Some(ElementRange { count, element_type, .. }) = parts.first().map(|part| part.place) else {
         return Ok(None);
     };
-    let mut nearest = super::contents::of_length(cast_vec(vector), count)?;
+    let mut nearest = of_length(cast_vec(vector), count)?;
     let mut rest: Vec<f32> = vector::zeros(count)?;
     let each = count.div_ceil(threads.clamp(1, count.div_ceil(PER_THREAD).max(1)));
     let each = each.next_multiple_of(AT_ONCE).max(AT_ONCE);
     let pieces = nearest.chunks_mut(each).zip(rest.chunks_mut(each)).enumerate();
-    let sum_piece = |(number, (nearest, rest)): (usize, (&mut [f32], &mut [f32]))| {
-        sum_piece(parts, number * each, (nearest, rest), weight, width)
-    };
-    let bounds: Vec<Option<Bounds>> = thread::scope(|scope| {
-        let mut pieces: Vec<_> = pieces.collect();
-        let last = pieces.pop();
-        let started = pieces
-            .into_iter()
-            .map(|piece| thread::Builder::new().spawn_scoped(scope, || sum_piece(piece)))
-            .collect::<io::Result<Vec<_>>>()?;
-        let last = last.map(sum_piece);
-        let ended = started.into_iter().map(|piece| {
-            piece.join().map_err(|_| io::Error::other("a thread that adds elements has panicked"))?
-        });
-        ended.chain(last).collect::<io::Result<_>>()
-    })?;
+    let bounds =
+        on_threads(pieces, |(number, vectors)| sum_piece(parts, number * each, vectors, weight, width))?;
     for SegmentPart { segment, place, .. } in parts {
         segment.check(*place)?;
     }
@@ -98,7 +84,7 @@ fn sum_piece(
     let element_type = parts.first().map_or(ElementType::F32, |part| part.place.element_type);
     let mut sum = PartsSum::new(width, (element_type, nearest.len()), &factors, weight)?;
     let are_there: Vec<bool> = parts.iter().map(|part| part.segment.is_there(part.place)).collect();
-    let mut elements = vec![0.0_f32; AT_ONCE];
+    let (mut elements, mut narrow) = (vec![0.0_f32; AT_ONCE], [0; AT_ONCE]);
     let chunks = nearest.chunks_mut(AT_ONCE).zip(rest.chunks_mut(AT_ONCE));
     for ((nearest, rest), at) in chunks.zip((begin..).step_by(AT_ONCE)) {
         let elements = elements.get_mut(..nearest.len()).unwrap_or_default();
@@ -106,10 +92,11 @@ fn sum_piece(
             parts.iter().enumerate().zip(&are_there)
         {
             let offset = place.offset + at * element_type.bytes();
+            let (is_there, narrow) = (*is_there, &mut narrow);
             match element_type {
-                ElementType::F16 => segment.copy_widened::<f16>(*is_there, offset, elements)?,
-                ElementType::BF16 => segment.copy_widened::<bf16>(*is_there, offset, elements)?,
-                _ => segment.copy(*is_there, offset, elements)?,
+                ElementType::F16 => segment.copy_widened::<f16>(is_there, offset, narrow, elements)?,
+                ElementType::BF16 => segment.copy_widened::<bf16>(is_there, offset, narrow, elements)?,
+                _ => segment.copy(is_there, offset, elements)?,
             }
             sum.add(number, elements);
         }
@@ -126,7 +113,8 @@ fn of_type(element_type: ElementType, values: Vec<f32>) -> GradientData {
     }
 }
 
-/// Reads each part to a vector of its own, on a thread for each, with the total `weight`.
+/// Reads each part to a vector of its own, on a thread for each, with the total `weight`. There must be
+/// at least one part.
 ///
 /// # Errors
 /// The errors of [`sum`].
@@ -135,30 +123,35 @@ pub(crate) fn read_each(
     weight: u32,
     vector: Vec<u32>,
     width: SliceWidth,
-) -> io::Result<Option<SummedParts>> {
-    let Some((own, others)) = parts.split_first() else { return Ok(None) };
-    let read = |part: &SegmentPart, vector| part.segment.read_measured(part.place, vector, width);
-    let read: Vec<(GradientData, Bounds)> = thread::scope(|scope| {
-        let started = others
-            .iter()
-            .map(|part| thread::Builder::new().spawn_scoped(scope, move || read(part, Vec::new())))
-            .collect::<io::Result<Vec<_>>>()?;
-        let own = read(own, vector);
-        let ended = started.into_iter().map(|part| {
-            part.join().map_err(|_| io::Error::other("a thread that reads elements has panicked"))?
-        });
-        [own].into_iter().chain(ended).collect::<io::Result<_>>()
+) -> io::Result<SummedParts> {
+    let vectors = [vector].into_iter().chain(iter::repeat_with(Vec::new));
+    let read = on_threads(parts.iter().zip(vectors), |(SegmentPart { segment, place, factor }, vector)| {
+        let (data, bounds) = segment.read_measured(*place, vector, width)?;
+        Ok((Part { data, factor: *factor }, (bounds, *factor)))
     })?;
-    let (mut all, mut bounds) = (Vec::new(), Vec::new());
-    for ((data, bound), SegmentPart { factor, .. }) in read.into_iter().zip(parts) {
-        all.push(Part { data, factor: *factor });
-        bounds.push((bound, *factor));
-    }
-    let mut all = all.into_iter();
-    let first = all.next();
-    Ok(first.map(|first| SummedParts {
-        first,
-        further: all.collect(),
-        bounds: Bounds::of_parts(bounds, weight),
-    }))
+    let (mut parts, bounds): (VecDeque<_>, Vec<_>) = read.into_iter().unzip();
+    let no_part = || io::Error::from(io::ErrorKind::InvalidInput);
+    let first = parts.pop_front().ok_or_else(no_part)?;
+    Ok(SummedParts { first, further: parts.into(), bounds: Bounds::of_parts(bounds, weight) })
+}
+
+/// Calls `work` for each item, the last on this thread and each other on one of its own. Returns the
+/// results in the order of the items.
+fn on_threads<I: Send, T: Send>(
+    items: impl Iterator<Item = I>,
+    work: impl Fn(I) -> io::Result<T> + Sync,
+) -> io::Result<Vec<T>> {
+    let (work, mut items) = (&work, items.collect::<Vec<_>>());
+    let last = items.pop();
+    thread::scope(|scope| {
+        let started = items
+            .into_iter()
+            .map(|item| thread::Builder::new().spawn_scoped(scope, move || work(item)))
+            .collect::<io::Result<Vec<_>>>()?;
+        let last = last.map(work);
+        let ended = started.into_iter().map(|thread| {
+            thread.join().map_err(|_| io::Error::other("a thread that reads elements has panicked"))?
+        });
+        ended.chain(last).collect()
+    })
 }
