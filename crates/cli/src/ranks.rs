@@ -43,9 +43,14 @@ impl<'a> Ranks<'a> {
 
 /// Returns text such as `rank 2` or `ranks 4–7`.
 pub fn text(ranks: &Range<u32>) -> String {
+    format!("rank{} {}", if ranks.len() == 1 { "" } else { "s" }, numbers(ranks))
+}
+
+/// Returns text such as `2` or `4–7`.
+pub fn numbers(ranks: &Range<u32>) -> String {
     match ranks.len() {
-        1 => format!("rank {}", ranks.start),
-        _ => format!("ranks {}–{}", ranks.start, ranks.end.saturating_sub(1)),
+        1 => ranks.start.to_string(),
+        _ => format!("{}–{}", ranks.start, ranks.end.saturating_sub(1)),
     }
 }
 

@@ -151,18 +151,14 @@ impl Job {
     fn check_processes(&self, id: &ParticipantId, joining: &Joining<'_>) -> Result<(), JobError> {
         let ParticipantId::Worker(rank) = id else { return Ok(()) };
         let (job, host, brought) = (self.record.name.clone(), joining.host.to_owned(), joining.processes);
-        match self.record.terms.processes_per_host {
-            Some(expected) if expected != brought => {
-                return Err(JobError::OtherThanCreated { job, host, expected, brought });
-            }
-            _ => {}
+        if let Some(expected) = self.record.terms.processes_per_host.filter(|expected| *expected != brought) {
+            return Err(JobError::OtherThanCreated { job, host, expected, brought });
         }
-        match self.record.processes_of(*rank) {
-            expected if self.has_all_workers() && expected != brought => {
-                Err(JobError::OtherThanStarted { job, host, expected, brought })
-            }
-            _ => Ok(()),
+        let expected = self.record.processes_of(*rank);
+        if self.has_all_workers() && expected != brought {
+            return Err(JobError::OtherThanStarted { job, host, expected, brought });
         }
+        Ok(())
     }
 
     /// Returns true if all workers have joined, so that the job starts or has started.

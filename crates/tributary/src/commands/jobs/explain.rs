@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
 use tributary_api::v1;
-use tributary_cli::output;
+use tributary_cli::{output, ranks};
 
 use crate::options::remote::{ControllerArgs, refused};
 
@@ -111,10 +111,7 @@ fn processes(explained: &v1::ExplainJobResponse) -> comfy_table::Table {
 /// Returns the ranks of the processes on the host of a report.
 fn rank(process: &v1::ProcessReport) -> String {
     let v1::ProcessReport { first_process: first, processes, .. } = *process;
-    match processes {
-        0 | 1 => first.to_string(),
-        _ => format!("{first}–{}", first.saturating_add(processes - 1)),
-    }
+    ranks::numbers(&(first..first.saturating_add(processes.max(1))))
 }
 
 /// Returns a table of the candidates. The controller reports those that it may choose, and the best of
