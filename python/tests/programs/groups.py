@@ -237,37 +237,45 @@ def say(text: str) -> None:
     os.write(1, f"{text}\n".encode())
 
 
+def fork_ranks(first: int, *others: int) -> list[int]:
+    """Forks a process for each of the other ranks, and sets each process's rank; returns the children."""
+    os.environ["RANK"] = str(first)
+    children = []
+    for rank in others:
+        child = os.fork()
+        if child == 0:
+            os.environ["RANK"] = str(rank)
+            return []
+        children.append(child)
+    return children
+
+
+def end_rank(children: list[int]) -> None:
+    """Ends this process after its children."""
+    for child in children:
+        os.waitpid(child, 0)
+    os._exit(0)
+
+
 def one_host() -> None:
     """All ranks are on one host, and need no job."""
     if os.environ["RANK"] == "1":
         os._exit(0)
     for name in ("TRIBUTARY_JOB", "TRIBUTARY_TOKEN_FILE"):
         os.environ.pop(name)
-    child = os.fork()
-    os.environ["RANK"] = "0" if child else "1"
+    children = fork_ranks(0, 1)
     dist.init_process_group("tributary", timeout=TIMEOUT)
     values = torch.full((1000,), 1.0 + dist.get_rank())
     dist.all_reduce(values)
     say(f"sum: {values.unique().tolist()}")
     dist.destroy_process_group()
-    if child:
-        os.waitpid(child, 0)
-    os._exit(0)
+    end_rank(children)
 
 
 def several() -> None:
     """The first host has three ranks, and the second host has one."""
-    host = int(os.environ["RANK"])
-    children = []
-    ranks = (0, 1, 2) if host == 0 else (3,)
-    os.environ["RANK"], os.environ["WORLD_SIZE"] = str(ranks[0]), "4"
-    for rank in ranks[1:]:
-        child = os.fork()
-        if child == 0:
-            os.environ["RANK"] = str(rank)
-            children = []
-            break
-        children.append(child)
+    children = fork_ranks(0, 1, 2) if os.environ["RANK"] == "0" else fork_ranks(3)
+    os.environ["WORLD_SIZE"] = "4"
     dist.init_process_group("tributary", timeout=TIMEOUT)
     rank = dist.get_rank()
     for dtype in (torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.bool):
@@ -289,35 +297,20 @@ def several() -> None:
     calls = backend_of(None).counters.calls
     say(f"rank {rank}: {torch.cat(parts).tolist() == list(range(20))} {calls['fabric']}")
     dist.destroy_process_group()
-    for child in children:
-        os.waitpid(child, 0)
-    os._exit(0)
+    end_rank(children)
 
 
 def order() -> None:
     """The ranks are not in the order of the job's hosts."""
     host = int(os.environ["RANK"])
+    children = fork_ranks(host, host + 2)
     os.environ["WORLD_SIZE"] = "4"
-    child = os.fork()
-    os.environ["RANK"] = str(host + (0 if child else 2))
     dist.init_process_group("tributary", timeout=TIMEOUT)
     values = torch.full((1000,), 1.0 + dist.get_rank())
     dist.all_reduce(values)
     say(f"rank {dist.get_rank()}: {values.unique().tolist()}")
     dist.destroy_process_group()
-    if child:
-        os.waitpid(child, 0)
-    os._exit(0)
-    child = os.fork()
-    if child == 0:
-        os.environ["RANK"] = "1"
-    try:
-        dist.init_process_group("tributary", timeout=TIMEOUT)
-    except tributary.TributaryError as error:
-        print("raised:", error, flush=True)
-    if child:
-        os.waitpid(child, 0)
-    os._exit(0)
+    end_rank(children)
 
 
 def interface() -> None:
