@@ -1,4 +1,5 @@
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,6 +73,17 @@ pub enum AgentError {
     /// The all-reduce has failed on every member, unless the error describes a local failure.
     #[error(transparent)]
     Collective(#[from] CollectiveError),
+    /// The all-reduce has no sum, because another host had given it up before it contributed.
+    #[error(
+        "all-reduce of \"{tensor}\": {} had given it up after the deadline and contributed nothing, so there is no sum: \
+         start all-reduces at the same time on all ranks, or give them a longer deadline", host_of(.ranks)
+    )]
+    Withheld {
+        /// The tensor's name.
+        tensor: String,
+        /// The ranks of the host's processes.
+        ranks: Range<u32>,
+    },
     /// The members' sum is wrong, and the job has failed because of it.
     #[error("all-reduce of \"{tensor}\": {verdict}")]
     Disputed {
@@ -139,6 +151,13 @@ pub enum AgentError {
         /// The reason why the agent has ended.
         reason: String,
     },
+}
+
+fn host_of(ranks: &Range<u32>) -> String {
+    match ranks.len() {
+        1 => format!("rank {}", ranks.start),
+        _ => format!("the host of ranks {} to {}", ranks.start, ranks.end.saturating_sub(1)),
+    }
 }
 
 fn not_waiting(members: &[String]) -> String {

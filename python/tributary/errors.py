@@ -47,8 +47,9 @@ class CodecError(TributaryError, ValueError):
 class SumError(TributaryError):
     """The members' values have no sum, or the sum is wrong.
 
-    A sum does not exist after an overflow, if NaN is an error, or if the members contribute different tensors. A wrong
-    sum ends the job: all-reduces in flight then fail with this error on every rank.
+    A sum does not exist after an overflow, if NaN is an error, if the members contribute different tensors, or if a
+    member has given up the all-reduce after its deadline before it contributed. A wrong sum ends the job: all-reduces
+    in flight then fail with this error on every rank.
     """
 
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use thiserror::Error;
-use tributary_wire::Seq;
+use tributary_wire::{Rank, Seq};
 
 use crate::numbers::{ElementType, Tensor};
 
@@ -88,8 +88,19 @@ pub enum CollectiveError {
         /// The largest sum that is allowed.
         most: u32,
     },
+    /// A member withholds its contribution, so that every other member gets this error.
+    /// Its caller has abandoned the all-reduce before the member had sent anything of it.
+    #[error(
+        "all-reduce of \"{tensor}\": rank {rank} has given it up and contributes nothing, so there is no sum"
+    )]
+    Withheld {
+        /// The tensor's name.
+        tensor: String,
+        /// The rank of the member; of several members, the highest rank.
+        rank: Rank,
+    },
     /// The caller of this worker abandoned the all-reduce with [`Worker::abandon`](crate::Worker::abandon).
-    /// The other members may still get its result.
+    /// If this worker had sent its contribution, the other members still get the result.
     #[error("all-reduce of \"{tensor}\" was given up: {missing}")]
     Abandoned {
         /// The tensor's name.

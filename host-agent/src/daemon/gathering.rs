@@ -91,8 +91,8 @@ pub(super) struct Ready {
     pub(super) position: StreamPosition,
     /// The number of refusals and interruptions before it.
     pub(super) epoch: u64,
-    /// The processes whose deadline had passed before all had started it. The host then contributes
-    /// nothing, so that no process gets a sum that lacks a part of the host.
+    /// The processes whose deadline had passed before all had started it. The host then withholds its
+    /// contribution, so that no process of the job gets a sum that lacks a part of the host.
     pub(super) given_up: Vec<u32>,
 }
 
@@ -239,10 +239,7 @@ impl Gatherings {
             let (stream, count) = &mut state.stream;
             let position = stream.at(*count);
             *count += 1;
-            let mut pending: Vec<_> = gathering.pending.into_values().collect();
-            if !gathering.given_up.is_empty() {
-                pending.iter_mut().for_each(|pending| pending.share.weight = 0);
-            }
+            let pending = gathering.pending.into_values().collect();
             let given_up = gathering.given_up.into_iter().collect();
             // If the receiver is gone, the job is over, and the processes get an error.
             let _ = self.ready.send(Ready { pending, position, epoch: state.epoch, given_up });

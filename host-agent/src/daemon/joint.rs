@@ -104,7 +104,7 @@ pub(super) async fn start(
 /// Adds the elements of an all-reduce, and starts it in the network.
 async fn begin(own: &Arc<Gatherings>, member: &Arc<Member>, ready: Ready) {
     let Ready { pending, position, epoch, given_up } = ready;
-    let (agent, request) = match prepare(member, &pending, &position).await {
+    let (agent, request) = match prepare(member, &pending, &position, !given_up.is_empty()).await {
         Ok(prepared) => prepared,
         Err(status) => return refuse(own, (pending, epoch), &position, &status, member),
     };
@@ -112,8 +112,10 @@ async fn begin(own: &Arc<Gatherings>, member: &Arc<Member>, ready: Ready) {
     let (own, member) = (Arc::clone(own), Arc::clone(member));
     tokio::spawn(async move {
         match reduction.await {
-            Ok(completion) if given_up.is_empty() => finish(&own, pending, completion).await,
-            Ok(completion) => leave_out(&own, pending, completion, &member.names_of(&given_up)),
+            Ok(completion) => finish(&own, pending, completion).await,
+            Err(AgentError::Withheld { .. }) if !given_up.is_empty() => {
+                leave_out(&own, pending, &member.names_of(&given_up));
+            }
             Err(error) => fail(&own, (pending, epoch), &position, error, &member).await,
         }
     });
@@ -124,6 +126,7 @@ async fn prepare(
     member: &Member,
     pending: &[Pending],
     position: &StreamPosition,
+    is_withheld: bool,
 ) -> Result<(Arc<WorkerAgent>, ReduceRequest), Status> {
     let agent = member.agent()?;
     if pending.iter().any(|pending| pending.share.position.is_broken()) {
@@ -133,7 +136,7 @@ async fn prepare(
     let Share { step_goes_on, regroup, deadline, .. } = &lead(pending)?.share;
     let request = ReduceRequest {
         part: StepPart::of(operation.weight, *step_goes_on, *regroup),
-        operation,
+        operation: JointAllReduce { is_withheld, ..operation },
         deadline: *deadline,
         regroup: *regroup,
         position: position.clone(),
@@ -176,8 +179,7 @@ async fn finish(own: &Gatherings, pending: Vec<Pending>, completion: Completion)
 }
 
 /// Answers the processes that have started an all-reduce after others of the host had given it up.
-fn leave_out(own: &Gatherings, pending: Vec<Pending>, completion: Completion, given_up: &str) {
-    drop(completion);
+fn leave_out(own: &Gatherings, pending: Vec<Pending>, given_up: &str) {
     own.note_end();
     for pending in pending {
         let problem = format!(
@@ -304,5 +306,8 @@ async fn contribution(
             copy(*place, work).await.map_err(segments::unusable)?
         }
     };
-    Ok((JointAllReduce { name: name.clone(), first, further, weight, bounds }, Box::new(held)))
+    Ok((
+        JointAllReduce { name: name.clone(), first, further, weight, bounds, is_withheld: false },
+        Box::new(held),
+    ))
 }

@@ -71,9 +71,10 @@ pub(super) async fn copy<T: Send + 'static>(
 pub(super) fn agent_status(error: &AgentError, unreachable: Option<Duration>) -> Status {
     let message = error.to_string();
     match error {
-        AgentError::Collective(_) | AgentError::Disputed { .. } | AgentError::NotCompared { .. } => {
-            Status::failed_precondition(message)
-        }
+        AgentError::Collective(_)
+        | AgentError::Withheld { .. }
+        | AgentError::Disputed { .. }
+        | AgentError::NotCompared { .. } => Status::failed_precondition(message),
         AgentError::Refused(StartError::NoMemory { .. }) => Status::resource_exhausted(message),
         AgentError::Refused(_) => Status::invalid_argument(message),
         AgentError::Deadline { .. } => Status::deadline_exceeded(match unreachable {

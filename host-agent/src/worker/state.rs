@@ -323,27 +323,37 @@ impl WorkerState {
         let Pending { reply, part, synchronises, .. } = pending;
         let held = self.held.remove(&operation);
         let result = match synchronises {
-            Some(joined) if !regroup::is_led(&reduced) => {
-                let joined = self.joined.get_or_insert(joined).clone();
-                Err(self.regroup_error(&joined))
-            }
+            Some(joined) if !regroup::is_led(&reduced) => Err(self.synchronise_again(joined)),
             _ => Ok(Completion { reduced, members: Arc::clone(&self.members), held }),
         };
         self.answer(now, part, reply, result);
     }
 
     fn failed(&mut self, now: Time, pending: Pending, error: CollectiveError) {
-        let error = match (pending.deadline, &error) {
-            (Some(limit), CollectiveError::Abandoned { .. }) => {
+        // Without the result of this operation, the members have not synchronised.
+        let again = pending.synchronises.map(|joined| self.synchronise_again(joined));
+        let error = match (pending.deadline, error) {
+            (Some(limit), error @ CollectiveError::Abandoned { .. }) => {
                 // Only the oldest operation can have exceeded its deadline.
                 let since = self.oldest.map_or(now, |(_, since)| since);
                 self.given_up = Some(since);
                 let (wait, error) = (Box::new(self.wait(now, since)), Box::new(error));
                 AgentError::Deadline { limit, wait, error, absent: Vec::new(), setback: String::new() }
             }
-            _ => error.into(),
+            (_, CollectiveError::Withheld { tensor, rank }) => {
+                let ranks = self.members.processes.ranks_of(rank);
+                again.unwrap_or(AgentError::Withheld { tensor, ranks })
+            }
+            (_, error) => error.into(),
         };
         self.answer(now, pending.part, pending.reply, Err(error));
+    }
+
+    /// Returns the error that orders the process to synchronise (again), and gives this error to its next
+    /// operations, too.
+    fn synchronise_again(&mut self, joined: Joined) -> AgentError {
+        let joined = self.joined.get_or_insert(joined).clone();
+        self.regroup_error(&joined)
     }
 
     /// Returns the deadline of the oldest operation. No later operation has an earlier deadline.

@@ -6,6 +6,7 @@ use crate::job;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::fabric::Fabric;
 use crate::hosts::{code, reduce};
@@ -401,6 +402,22 @@ async fn all_members_take_over_the_leaders_parameters_when_one_has_joined() {
     assert_eq!([a, b, c], [20.5; 3]);
     let (a, b, c) = tokio::join!(sum(&mut first, 1.0), sum(&mut second, 2.0), sum(&mut third, 4.0));
     assert_eq!([a.unwrap(), b.unwrap(), c.unwrap()], [(7.0, 3); 3]);
+}
+
+#[tokio::test]
+async fn a_process_that_has_given_up_synchronising_must_synchronise_before_it_reduces() {
+    let mut fabric = Fabric::start(2, honest()).await;
+    let [first, gone] = fabric.join_all(JoinOptions::default().elastic()).await;
+    remove(&mut fabric, 1, gone).await;
+    let second = join_again(&mut fabric, 1).await;
+    let mut segment = second.segment(4).await.unwrap();
+    let limit = Some(Duration::from_millis(100));
+    let short = Operation { deadline: limit, ..Operation::whole::<f32>() };
+    let error = second.synchronise(&mut segment, short).await.unwrap_err();
+    assert_eq!(code(&error), Code::DeadlineExceeded, "{error}");
+    let error = second.all_reduce(&mut segment, Operation::whole::<f32>()).await.unwrap_err();
+    assert!(matches!(error, ClientError::Regroup(_)), "{error}");
+    drop(first);
 }
 
 #[tokio::test]

@@ -173,6 +173,41 @@ async fn a_process_that_does_not_start_an_all_reduce_in_time_is_named_and_gets_n
 }
 
 #[tokio::test]
+async fn a_sum_without_a_host_that_has_given_it_up_is_an_error_on_the_other_hosts() {
+    let (_hosts, mut jobs) = start().await;
+    let deadline = Some(Duration::from_millis(200));
+    let short = Operation { deadline, ..Operation::whole::<f32>() };
+    let late = jobs.split_off(3);
+    let mut segments = Vec::new();
+    for job in &jobs {
+        segments.push(filled(job, 1000, 1.0).await);
+    }
+    // Rank 1 has not started it when the deadline of ranks 0 and 2 passes.
+    let [first, last, third] = &mut segments[..] else { panic!() };
+    let started = [jobs[0].start(first, &short).unwrap(), jobs[2].start(third, &short).unwrap()];
+    for outcome in join_all(started).await {
+        assert_eq!(code(&outcome.unwrap_err()), Code::DeadlineExceeded);
+    }
+    let mut rest = Vec::new();
+    for job in &late {
+        rest.push(filled(job, 1000, 1.0).await);
+    }
+    let long = Operation::whole::<f32>();
+    let mut started = vec![jobs[1].start(last, &long).unwrap()];
+    started.extend(late.iter().zip(&mut rest).map(|(job, segment)| job.start(segment, &long).unwrap()));
+    let mut errors = join_all(started).await.into_iter().map(Result::unwrap_err);
+    assert_eq!(code(&errors.next().unwrap()), Code::DeadlineExceeded);
+    for error in errors {
+        assert_eq!(code(&error), Code::FailedPrecondition, "{error}");
+        assert!(error.to_string().contains("the host of ranks 0 to 2 had given it up"), "{error}");
+    }
+    jobs.extend(late);
+    for outcome in sum(&jobs, 10).await {
+        assert_eq!(outcome.unwrap().0, [15.0; 10]);
+    }
+}
+
+#[tokio::test]
 async fn deadlines_behind_an_all_reduce_that_a_process_does_not_start_pass_together() {
     let (_hosts, jobs) = start().await;
     let limit = Duration::from_millis(300);

@@ -29,6 +29,9 @@ pub struct JointAllReduce {
     pub weight: u32,
     /// The bounds of all parts together, if they were measured before.
     pub bounds: Option<Bounds>,
+    /// True if the member withholds its contribution, so that the operation
+    /// [fails](crate::CollectiveError::Withheld) on all members.
+    pub is_withheld: bool,
 }
 
 impl JointAllReduce {
@@ -41,7 +44,8 @@ impl JointAllReduce {
 
 impl From<AllReduce> for JointAllReduce {
     fn from(AllReduce { name, data, weight }: AllReduce) -> Self {
-        Self { name, first: Part { data, factor: weight }, further: Vec::new(), weight, bounds: None }
+        let first = Part { data, factor: weight };
+        Self { name, first, further: Vec::new(), weight, bounds: None, is_withheld: false }
     }
 }
 

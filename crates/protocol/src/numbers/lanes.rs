@@ -18,7 +18,8 @@
 //! The low half of a lane is the rank of the member that sends it. So each agreed lane has one owner, who confirms it
 //! in the tag of its SUM slice. A lane that a switch has raised has no owner that confirms it.
 //!
-//! The first lane of each MAX slice names a member that has NaN or infinity in the slice's blocks, if there is one.
+//! The first lane of each MAX slice names a member that has NaN or infinity in the slice's blocks, or that withholds its
+//! contribution to them, if there is one.
 
 use tributary_wire::Rank;
 
@@ -136,9 +137,30 @@ pub(crate) fn owner(lane: u32) -> Option<Rank> {
     (lane != 0).then_some(Rank::new(lane as u16))
 }
 
+/// The first lane of a MAX slice, for a member that has NaN or infinity in its blocks.
+const NOT_FINITE: u16 = 1;
+/// The first lane of a MAX slice, for a member that withholds its contribution.
+/// It is the largest value, so that all members receive it.
+const WITHHELD: u16 = 2;
+
 /// Returns the first lane of a MAX slice, for a member that has NaN or infinity in its blocks.
 pub(crate) fn not_finite_lane(rank: Rank) -> u32 {
-    lane(1, rank)
+    lane(NOT_FINITE, rank)
+}
+
+/// Returns the first lane of a MAX slice, for a member that withholds its contribution.
+pub(crate) fn withheld_lane(rank: Rank) -> u32 {
+    lane(WITHHELD, rank)
+}
+
+/// Returns the member that withholds its contribution according to the first lane of a MAX slice.
+pub(crate) fn withholder(first: u32) -> Option<Rank> {
+    owner(first).filter(|_| value(first) == WITHHELD)
+}
+
+/// Returns true if a member can have sent this first lane of a MAX slice.
+pub(crate) fn is_first_lane(first: u32) -> bool {
+    first == 0 || (NOT_FINITE..=WITHHELD).contains(&value(first))
 }
 
 pub(super) fn lane(value: u16, rank: Rank) -> u32 {

@@ -15,7 +15,7 @@ use tributary_wire::{Operator, Rank, Seq, SliceWidth, Totals, ValuesView};
 use crate::error::{CollectiveError, Missing, StartError};
 use crate::numbers::bound::Bound;
 use crate::numbers::fixed_point::{MAX_TOTAL_WEIGHT, Scale, Total};
-use crate::numbers::lanes::{Lanes, not_finite_lane};
+use crate::numbers::lanes::{Lanes, not_finite_lane, withheld_lane, withholder};
 use crate::numbers::{Elements, NotFinite, Reduced, Run, Tensor, filled};
 use crate::tags::{Agreed, Meaning, Membership, Subject, SubjectDigests, name_hash};
 pub use event::{OperationEvent, OperationId};
@@ -81,7 +81,7 @@ pub(crate) struct Buffers {
     measured: Option<Vec<Bound>>,
     lanes: Vec<BlockLanes>,
     scales: Vec<Option<Scale>>,
-    not_finite: Vec<u32>,
+    first_lanes: Vec<u32>,
     agreements: Vec<Agreement>,
     elements: Elements,
     totals: Vec<Totals>,
@@ -105,7 +105,7 @@ impl Buffers {
                 measured,
                 lanes: filled(BlockLanes::default(), layout.blocks())?,
                 scales: filled(None, layout.blocks())?,
-                not_finite: filled(0, layout.max_slices())?,
+                first_lanes: filled(0, layout.max_slices())?,
                 agreements: filled(Agreement::Awaited, layout.max_slices())?,
                 elements: elements()?,
                 totals: filled(Totals::default(), layout.sum_slices())?,
@@ -139,7 +139,7 @@ pub(crate) struct Operation<C> {
     /// Once that slice has a result, they are the agreed lanes.
     lanes: Vec<BlockLanes>,
     /// The first lane of each MAX slice: this member's lane, and later the agreed lane.
-    not_finite: Vec<u32>,
+    first_lanes: Vec<u32>,
     /// The scale of each block; `None` if all of its values are zeros, or if its bounds are not agreed on.
     scales: Vec<Option<Scale>>,
     /// The agreement of each MAX slice.
@@ -157,6 +157,8 @@ pub(crate) struct Operation<C> {
     overflow: Option<usize>,
     /// True if the operation has failed, so that its slices cannot be verified any more.
     failed: bool,
+    /// True if a member withholds its contribution, so that the operation has no sum on any member.
+    is_withheld: bool,
     /// True if the caller has received an error, so that it will get no further event.
     pub(crate) told: bool,
 }
@@ -172,7 +174,7 @@ impl<C> Operation<C> {
         own: C,
         buffers: Buffers,
     ) -> Self {
-        let Buffers { measured, lanes, scales, not_finite, agreements, elements, totals } = buffers;
+        let Buffers { measured, lanes, scales, first_lanes, agreements, elements, totals } = buffers;
         let subject = members.digests(Subject {
             operation: id.0,
             first: first_seq,
@@ -191,7 +193,7 @@ impl<C> Operation<C> {
             least_weight: 0,
             measured,
             lanes,
-            not_finite,
+            first_lanes,
             scales,
             agreements,
             elements,
@@ -202,6 +204,7 @@ impl<C> Operation<C> {
             found_not_finite: None,
             overflow: None,
             failed: false,
+            is_withheld: false,
             told: false,
         }
     }
@@ -238,18 +241,20 @@ impl<C> Operation<C> {
             .iter_mut()
             .zip(own)
             .for_each(|(to, bound)| *to = bound.lanes(element_type, rank, weight).values());
-        if let Some(lane) = self.not_finite.get_mut(index) {
+        if let Some(lane) = self.first_lanes.get_mut(index) {
             let has_any = own.iter().any(|bound| bound.has_not_finite());
             *lane = if has_any { not_finite_lane(rank) } else { 0 };
         }
     }
 
-    /// Sets the lanes of MAX slice `index` to zeros, because this member leaves out its contribution there.
+    /// Sets the lanes of MAX slice `index` to zeros, because this member has no weight there.
+    /// If it withholds its contribution, `withholder` is its rank, which the other members then receive.
     /// The MAX slice must not have a result yet.
-    pub(crate) fn leave_out(&mut self, index: usize) {
+    pub(crate) fn leave_out(&mut self, index: usize, withholder: Option<Rank>) {
         let blocks = self.layout.blocks_bounded_in(index);
         self.lanes.get_mut(blocks).unwrap_or_default().fill(BlockLanes::default());
-        self.not_finite.get_mut(index).into_iter().for_each(|lane| *lane = 0);
+        let first = withholder.map_or(0, withheld_lane);
+        self.first_lanes.get_mut(index).into_iter().for_each(|lane| *lane = first);
     }
 
     /// Returns true if every slice has a result.
@@ -272,25 +277,25 @@ impl<C> Operation<C> {
 
     /// Returns the first lane of MAX slice `index`, and the lanes of the blocks that it bounds.
     pub(crate) fn lanes_in(&self, index: usize) -> (u32, &[BlockLanes]) {
-        let first = self.not_finite.get(index).copied().unwrap_or_default();
+        let first = self.first_lanes.get(index).copied().unwrap_or_default();
         (first, self.lanes.get(self.layout.blocks_bounded_in(index)).unwrap_or_default())
     }
 
     /// Returns the first lane of the MAX slice that bounds a SUM slice.
-    fn not_finite(&self, slice: usize) -> u32 {
-        self.not_finite.get(self.layout.bound_of(slice)).copied().unwrap_or_default()
+    fn first_lane(&self, slice: usize) -> u32 {
+        self.first_lanes.get(self.layout.bound_of(slice)).copied().unwrap_or_default()
     }
 
     /// Returns true if elements of this SUM slice may be NaN or infinite. Its bounds must be agreed on.
     pub(crate) fn may_have_not_finite(&self, slice: usize) -> bool {
-        self.not_finite(slice) != 0
+        self.first_lane(slice) != 0
     }
 
     /// Returns the values that determine the scales of a SUM slice.
     pub(crate) fn agreed(&self, slice: usize) -> Option<Agreed<'_>> {
         let Agreement::Reached(Total { weight, .. }) = self.agreement(slice) else { return None };
         let lanes = self.lanes.get(self.layout.blocks_of(slice..slice + 1))?;
-        Some(Agreed { lanes: lanes.as_flattened(), not_finite: self.not_finite(slice), weight })
+        Some(Agreed { lanes: lanes.as_flattened(), first_lane: self.first_lane(slice), weight })
     }
 
     /// Returns the agreed lanes of the SUM slice at `position`, which the owners of the bounds confirm by
@@ -342,8 +347,8 @@ impl<C> Operation<C> {
     /// Accepts a verified result.
     ///
     /// # Errors
-    /// [`CollectiveError::Weight`] if the sum of the members' weights is too large, and the caller has received no
-    /// error.
+    /// [`CollectiveError::Withheld`] or [`CollectiveError::Weight`] if the members' contributions have no sum, and the
+    /// caller has received no error.
     pub(crate) fn accept(
         &mut self,
         position: u64,
@@ -354,7 +359,11 @@ impl<C> Operation<C> {
         match self.layout.part(position) {
             SliceRole::Max(index) => {
                 let agreed = self.agree(index, totals, values);
-                self.failed |= agreed.is_err();
+                match &agreed {
+                    // Results are verified nevertheless, so that all members lay out the same rest slices.
+                    Err(CollectiveError::Withheld { .. }) => self.is_withheld = true,
+                    agreed => self.failed |= agreed.is_err(),
+                }
                 if agreed.is_err() && self.tell() { agreed } else { Ok(()) }
             }
             SliceRole::Sum(slice) => {
@@ -381,7 +390,7 @@ impl<C> Operation<C> {
         let total = Total { weight, contributors };
         let (to_lanes, to_scales) = (self.lanes.get_mut(blocks.clone()), self.scales.get_mut(blocks.clone()));
         let mut have_rest = false;
-        if let (Some(lane), Some((first, bounds))) = (self.not_finite.get_mut(index), values.split_first()) {
+        if let (Some(lane), Some((first, bounds))) = (self.first_lanes.get_mut(index), values.split_first()) {
             *lane = first.cast_unsigned();
             have_rest = *lane != 0;
             let lanes = to_lanes.unwrap_or_default();
@@ -397,6 +406,9 @@ impl<C> Operation<C> {
             self.expect_rest(blocks);
         }
         self.settle(index, Agreement::Reached(total));
+        if let Some(rank) = self.first_lanes.get(index).copied().and_then(withholder) {
+            return Err(CollectiveError::Withheld { tensor: self.tensor.name.clone(), rank });
+        }
         if weight > MAX_TOTAL_WEIGHT {
             return Err(CollectiveError::Weight {
                 tensor: self.tensor.name.clone(),
@@ -436,7 +448,7 @@ impl<C> Operation<C> {
     /// Returns true if the caller has abandoned the operation, and the operation has not failed.
     /// This includes every operation that the caller abandoned before all members had started it.
     pub(super) fn is_given_up(&self) -> bool {
-        self.told && !self.failed
+        self.told && !self.failed && !self.is_withheld
     }
 
     /// Records that the result of a slice is permanently wrong.

@@ -203,7 +203,7 @@ impl<C> Operation<C> {
                 _ => sum(at),
             });
             if class != Class::FINITE && self.found_not_finite.is_none_or(|found| element < found.element) {
-                let rank = owner(self.not_finite(self.layout.slice_of(block)));
+                let rank = owner(self.first_lane(self.layout.slice_of(block)));
                 self.found_not_finite = rank.map(|rank| NotFinite { element, rank });
             }
             if let Err(DoesNotFit) = self.elements.finish(element, scale, limbs, class) {

@@ -4,7 +4,7 @@ use tributary_wire::{Operator, Totals, ValuesView};
 
 use super::{Agreement, Mismatch, Operation, SliceRole};
 use crate::numbers::fixed_point::Total;
-use crate::numbers::lanes::{LaneRanges, Lanes, owner};
+use crate::numbers::lanes::{LaneRanges, Lanes, is_first_lane, owner};
 use crate::tags::{Membership, PadSum};
 
 impl<C> Operation<C> {
@@ -77,7 +77,8 @@ impl<C> Operation<C> {
         let ranges = LaneRanges::of(self.tensor.element_type);
         let mut bounds = bounds.iter();
         let mut next = || bounds.next().unwrap_or_default();
-        fits(first.cast_signed(), largest)
+        is_first_lane(largest.cast_unsigned())
+            && fits(first.cast_signed(), largest)
             && lanes.iter().all(|ours| {
                 let largest = [next(), next(), next()];
                 let all_fit =

@@ -82,7 +82,7 @@ pub(crate) struct Agreed<'a> {
     /// The lanes of the slice's blocks, in order.
     pub(crate) lanes: &'a [i32],
     /// The first lane of the MAX slice that carried `lanes`.
-    pub(crate) not_finite: u32,
+    pub(crate) first_lane: u32,
     /// The total weight.
     pub(crate) weight: u32,
 }
@@ -163,8 +163,8 @@ impl Membership {
     pub(crate) fn digest(&self, agreed: &Agreed<'_>) -> u64 {
         let Keys { field, coefficients, .. } = &*self.keys;
         let product = |coefficient: u64, number: u32| i128::from(coefficient) * i128::from(number);
-        let [of_weight, of_not_finite] = coefficients.digest;
-        let others = product(of_weight, agreed.weight) + product(of_not_finite, agreed.not_finite);
+        let [of_weight, of_first_lane] = coefficients.digest;
+        let others = product(of_weight, agreed.weight) + product(of_first_lane, agreed.first_lane);
         field.reduce(others + coefficients.digest_of_lanes.of_numbers(agreed.lanes))
     }
 

@@ -182,7 +182,7 @@ fn each_bound_is_confirmed_by_its_owner_as_long_as_that_is_a_member() {
     assert!(verifies(sum(&[by(7); 3]), by(7)), "its owner has left");
     assert!(!verifies(sum(&[by(7); 3]), by(1)), "none has confirmed it");
     assert!(!verifies(sum(&[by(0), by(1), by(1)]), by(1)), "two have");
-    let digest = |lanes: &[i32], not_finite, weight| members.digest(&Agreed { lanes, not_finite, weight });
+    let digest = |lanes: &[i32], first_lane, weight| members.digest(&Agreed { lanes, first_lane, weight });
     let digests = [
         digest(&by(1), 0, 3),
         digest(&by(2), 0, 3),

@@ -9,8 +9,8 @@ use crate::tags::{Membership, PadSum, Share};
 #[derive(Debug, Clone)]
 pub(super) struct Contribution {
     weight: u32,
-    /// For each MAX slice, true if this worker sends it and the SUM slices that it bounds as zeros of
-    /// weight 0.
+    /// For each MAX slice, true if this worker withholds its contribution.
+    /// It reports this in the MAX slice, and sends the SUM slices that it bounds as zeros of weight 0.
     /// These are the MAX slices that the worker had not sent when the caller abandoned the operation. Empty if nothing
     /// is withheld.
     withheld: Vec<bool>,
@@ -23,7 +23,11 @@ impl Contribution {
 
     /// Returns the weight in MAX slice `index`, and in the SUM slices whose bounds it carries.
     fn weight(&self, index: usize) -> u32 {
-        if self.withheld.get(index) == Some(&true) { 0 } else { self.weight }
+        if self.is_withheld(index) { 0 } else { self.weight }
+    }
+
+    fn is_withheld(&self, index: usize) -> bool {
+        self.withheld.get(index) == Some(&true)
     }
 }
 
@@ -42,7 +46,7 @@ impl Operation<Contribution> {
             SliceRole::Max(index) => {
                 let weight = self.own.weight(index);
                 match weight {
-                    0 => self.leave_out(index),
+                    0 => self.leave_out(index, self.own.is_withheld(index).then_some(rank)),
                     _ => self.measure(index, rank, weight),
                 }
                 out.fill(0);
@@ -87,7 +91,7 @@ impl Operation<Contribution> {
     /// Withholds the contribution to the slices whose bounds were not announced.
     /// The bounds of a slice are announced if `is_sent` returns true for the position of its MAX slice. By the MAX
     /// slices, the members agree on weight and scale. So the values must follow if their bounds were announced, and can
-    /// be left out otherwise.
+    /// be left out otherwise. The operation then [fails](crate::CollectiveError::Withheld) on all other members.
     pub(super) fn withhold_unless(&mut self, is_sent: impl Fn(u64) -> bool) {
         self.own.withheld = self.layout.max_positions().map(|position| !is_sent(position)).collect();
         if self.own.withheld.contains(&true) {

@@ -120,7 +120,7 @@ impl Worker {
         let members = self.generations.present().count();
         let most = MAX_TOTAL_WEIGHT / members;
         let tensor = operation.tensor();
-        let JointAllReduce { name, first, further, weight, bounds } = operation;
+        let JointAllReduce { name, first, further, weight, bounds, is_withheld } = operation;
         if weight > most {
             return Err(StartError::Weight { tensor: name, weight, members, most });
         }
@@ -130,7 +130,7 @@ impl Worker {
         }
         let buffers = self.operations.buffers_for(&tensor, (first, further), bounds)?;
         let id = OperationId(self.operations.begun() + self.waiting.len() as u64);
-        self.waiting.push_back(Waiting { tensor, weight, buffers, abandoned: false });
+        self.waiting.push_back(Waiting { tensor, weight, buffers, is_withheld, abandoned: false });
         self.begin_waiting();
         Ok(id)
     }
@@ -139,7 +139,8 @@ impl Worker {
     /// It [fails](OperationEvent::Failed) here with an error that names the missing results, unless it has ended
     /// before. The job continues, and the worker finishes the operation in the background, so that the sequence numbers
     /// of all members stay equal. If the bounds of a slice were announced, the other members count on this member's
-    /// contribution, so the worker still sends it. It leaves out the rest of the contribution, including its weight.
+    /// contribution, so the worker still sends it. It withholds the rest of the contribution, including its weight, and
+    /// the operation then [fails](CollectiveError::Withheld) on all other members.
     pub fn abandon(&mut self, operation: OperationId) {
         let error = if let Some(ahead) = operation.0.checked_sub(self.operations.begun()) {
             usize::try_from(ahead).ok().and_then(|at| self.waiting.get_mut(at)).and_then(Waiting::abandon)
@@ -158,11 +159,14 @@ impl Worker {
         Some(error)
     }
 
-    fn begin(&mut self, Waiting { tensor, weight, buffers, abandoned }: Waiting) {
+    fn begin(&mut self, Waiting { tensor, weight, buffers, is_withheld, abandoned }: Waiting) {
         let own = Contribution::new(weight);
         let operation = self.operations.begin(self.generations.present(), tensor, own, buffers);
         operation.contributes(self.rank, weight);
         operation.told = abandoned;
+        if is_withheld {
+            operation.withhold_unless(|_| false);
+        }
         let max_slices = operation.layout.max_positions();
         self.make_ready(max_slices);
     }
@@ -435,15 +439,16 @@ struct Waiting {
     tensor: Tensor,
     weight: u32,
     buffers: Buffers,
+    is_withheld: bool,
     /// True if the caller has received an error, so that it will get no further event.
     abandoned: bool,
 }
 
 impl Waiting {
     /// Abandons the operation before it begins. Returns the error, unless it was abandoned before.
-    /// The operation will still begin, like on the other members, but without a contribution.
+    /// The operation will still begin, like on the other members, but its contribution is withheld.
     fn abandon(&mut self) -> Option<CollectiveError> {
-        self.weight = 0;
+        self.is_withheld = true;
         let tensor = self.tensor.name.clone();
         let missing = Missing::Generation;
         let told = std::mem::replace(&mut self.abandoned, true);

@@ -6,7 +6,7 @@ use tributary_protocol::{
 };
 use tributary_wire::{Operator, SliceWidth};
 
-use crate::alone::{Slice, answer, config, integers, sent, seqs};
+use crate::alone::{ME, Slice, answer, config, integers, sent, seqs};
 
 const WIDTH: SliceWidth = SliceWidth::ETHERNET;
 
@@ -110,7 +110,8 @@ fn who_gives_up_before_the_start_announces_nothing() {
     let max = sent(&mut worker, Time::ZERO);
     assert_eq!(seqs(&max), [1]);
     assert_eq!((max[0].0.operator, max[0].0.totals.weight), (Operator::Max, 0));
-    assert_eq!(max[0].1, [0; WIDTH.values()]);
+    let (withheld, bounds) = max[0].1.split_first().unwrap();
+    assert_eq!((*withheld, bounds), (2 << 16 | i32::from(ME.get()), &[0; WIDTH.values() - 1][..]));
 }
 
 #[test]

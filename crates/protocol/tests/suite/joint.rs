@@ -22,7 +22,7 @@ fn data(element_type: ElementType, values: Vec<f32>) -> GradientData {
 
 fn joint(mut parts: Vec<Part>, weight: u32, bounds: Option<Bounds>) -> JointAllReduce {
     let first = parts.remove(0);
-    JointAllReduce { name: "conv".to_owned(), first, further: parts, weight, bounds }
+    JointAllReduce { name: "conv".to_owned(), first, further: parts, weight, bounds, is_withheld: false }
 }
 
 /// Returns all slices that the only member of a job sends for an operation, and the sums.

@@ -418,3 +418,37 @@ fn who_has_nothing_to_give_changes_nothing() {
     assert_eq!((reduced.weight, reduced.contributors), (3, 4));
     assert_eq!(reduced.sums.len(), 600);
 }
+
+#[test]
+fn an_operation_that_a_member_has_given_up_has_no_sum_on_any_member() {
+    // A contribution of NaN must not hide the member that withholds its own.
+    let mut inputs = floats(4, 600);
+    inputs[3][0] = operation("conv1.weight", GradientData::F32(vec![f32::NAN; 600]), 1);
+    let later = floats(4, 600);
+    inputs.iter_mut().zip(later).for_each(|(of, later)| of.extend(later));
+    let mut world = World::new(&Setup { reads: true, ..calm(8) }, &inputs);
+    world.hosts[1].start_next();
+    world.hosts[1].abandon_oldest();
+    world.run(STEPS).unwrap();
+    let withheld = |outcome: &OperationOutcome| matches!(outcome, Err(CollectiveError::Withheld { rank, .. }) if rank.get() == 1);
+    for host in [0, 2, 3].map(|at| &world.hosts[at]) {
+        assert!(withheld(&host.outcomes[&OperationId(0)]), "{:?}", host.outcomes);
+        assert_eq!(host.outcomes[&OperationId(1)].as_ref().unwrap().weight, 4);
+    }
+    assert!(withheld(&world.read[&OperationId(0)]));
+}
+
+#[test]
+fn a_contribution_that_is_withheld_from_the_start_fails_on_its_own_member_too() {
+    let inputs = floats(4, 600);
+    let mut world = World::new(&calm(8), &inputs);
+    world.hosts[2].withhold_next();
+    world.run(STEPS).unwrap();
+    for host in &world.hosts {
+        let outcome = &host.outcomes[&OperationId(0)];
+        assert!(
+            matches!(outcome, Err(CollectiveError::Withheld { rank, .. }) if rank.get() == 2),
+            "{outcome:?}"
+        );
+    }
+}

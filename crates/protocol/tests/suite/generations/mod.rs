@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use tributary_protocol::OperationId;
+use tributary_protocol::{CollectiveError, OperationId};
 
 use crate::schedules::{inputs, setups};
 use crate::world::{Bug, Churn, OperationOutcome, Setup, World};
@@ -80,7 +80,10 @@ fn the_schedules_have_everything_in_them() {
         let world = run(&setup, None).unwrap();
         let several_sets =
             |outcome: &&OperationOutcome| outcome.as_ref().is_ok_and(|reduced| reduced.runs.len() > 1);
+        let withheld = |outcome: &&OperationOutcome| matches!(outcome, Err(CollectiveError::Withheld { .. }));
         let outcomes = world.hosts.iter().flat_map(|host| host.outcomes.values());
+        *seen.entry("an operation without a member").or_insert(0) +=
+            outcomes.clone().filter(withheld).count();
         *seen.entry("an operation that loses a member").or_insert(0) += outcomes.filter(several_sets).count();
         *seen.entry("an operation given up").or_insert(0) +=
             world.hosts.iter().map(|host| host.abandoned.len()).sum::<usize>();
@@ -88,7 +91,7 @@ fn the_schedules_have_everything_in_them() {
             *seen.entry(what).or_insert(0) += times;
         }
     }
-    assert!(seen.len() == 11 && seen.values().all(|&times| times >= 5), "{seen:#?}");
+    assert!(seen.len() == 12 && seen.values().all(|&times| times >= 5), "{seen:#?}");
 }
 
 #[test]

@@ -71,7 +71,14 @@ fn joint(parts: &[AllReduce]) -> JointAllReduce {
         .collect::<VecDeque<_>>();
     let first = parts_of_processes.pop_front().unwrap();
     let weight = parts.iter().map(|part| part.weight).sum();
-    JointAllReduce { name, first, further: parts_of_processes.into(), weight, bounds: None }
+    JointAllReduce {
+        name,
+        first,
+        further: parts_of_processes.into(),
+        weight,
+        bounds: None,
+        is_withheld: false,
+    }
 }
 
 impl Host {
@@ -112,8 +119,19 @@ impl Host {
     }
 
     pub(crate) fn start_next(&mut self) {
+        self.start(false);
+    }
+
+    /// Starts the next operation without a contribution.
+    pub(crate) fn withhold_next(&mut self) {
+        self.abandoned.insert(OperationId(self.started as u64));
+        self.start(true);
+    }
+
+    fn start(&mut self, is_withheld: bool) {
         if let Some(worker) = &mut self.worker {
-            let id = worker.start_joint(joint(&self.inputs[self.started])).unwrap();
+            let operation = JointAllReduce { is_withheld, ..joint(&self.inputs[self.started]) };
+            let id = worker.start_joint(operation).unwrap();
             assert_eq!(id, OperationId(self.started as u64), "numbers are alike on all members");
             self.started += 1;
         }
