@@ -17,6 +17,7 @@ mod events;
 mod explain;
 mod fallback;
 mod forwarding;
+mod groups;
 mod host_session;
 mod hosts;
 mod ids;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::runtime::Handle;
-use tokio::sync::broadcast;
+use tokio::sync::{Mutex as AsyncMutex, broadcast};
 use tokio::time::Instant;
 use tributary_topology::{NodeKey, Topology};
 
@@ -44,6 +44,8 @@ pub(crate) struct Manager {
     orphans: Orphans,
     /// Reports of wrong sums that are being collected.
     diagnoses: Diagnoses,
+    /// The lock that a request for a group's job holds.
+    pub(crate) group_turn: AsyncMutex<()>,
     /// The time of the controller's start.
     pub(crate) since: Instant,
     /// Recent events.
@@ -71,6 +73,7 @@ impl Manager {
             packet_ins,
             orphans: Orphans::default(),
             diagnoses: Diagnoses::default(),
+            group_turn: AsyncMutex::default(),
             since: Instant::now(),
             events: Events::default(),
             runtime,

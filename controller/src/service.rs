@@ -16,6 +16,7 @@ use crate::access::Access;
 use crate::answer;
 use crate::events::plain;
 use crate::explain;
+use crate::groups::{self, GroupError};
 use crate::host_session::{self, HostSession};
 use crate::jobs::{JobError, JobState, Joining, ParticipantId};
 use crate::manager::{CreateFailure, Manager, MemberEvents};
@@ -95,6 +96,23 @@ impl Controller for Service {
             plan: Some(answer::plan_summary(&job.record.generation().plan)),
             queued: *job.state() == JobState::Queued,
         }))
+    }
+
+    async fn open_group(
+        &self,
+        request: Request<v1::OpenGroupRequest>,
+    ) -> Result<Response<v1::OpenGroupResponse>, Status> {
+        self.access.check_host(&request, |request| &request.host)?;
+        let manager = self.manager.clone();
+        let v1::OpenGroupRequest { job, token, host, group, ranks } = request.into_inner();
+        // The call runs in its own task, so that it completes even if the caller disconnects.
+        let opened =
+            tokio::spawn(
+                async move { groups::open(&manager, (&job, &token), &host, (&group, &ranks)).await },
+            );
+        let opened = opened.await.map_err(|error| Status::internal(error.to_string()))?;
+        let job = opened.map_err(|error| group_status(error, self.losses()))?;
+        Ok(Response::new(v1::OpenGroupResponse { job }))
     }
 
     async fn join(&self, request: Request<v1::JoinRequest>) -> Result<Response<MemberEvents>, Status> {
@@ -331,6 +349,19 @@ fn create_status(failure: CreateFailure, losses: Option<String>) -> Status {
             | CreateError::QueueFull(_),
         ) => Status::resource_exhausted(message),
         CreateFailure::Switch(_) | CreateFailure::Journal(_) => Status::unavailable(message),
+    }
+}
+
+fn group_status(error: GroupError, losses: Option<String>) -> Status {
+    let message = error.to_string();
+    match error {
+        GroupError::Job(error) => job_status(error),
+        GroupError::Create(failure) => create_status(failure, losses),
+        GroupError::NotRunning(_) | GroupError::OfGroup(_) => Status::failed_precondition(message),
+        GroupError::Id(_)
+        | GroupError::OneHost(_)
+        | GroupError::NoRank { .. }
+        | GroupError::Differs { .. } => Status::invalid_argument(message),
     }
 }
 

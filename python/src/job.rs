@@ -268,6 +268,12 @@ impl Job {
         }
     }
 
+    /// Returns the name of the job of a group of this job's ranks.
+    fn open_group(&self, py: Python<'_>, group: String, ranks: Vec<u32>) -> PyResult<String> {
+        let job = self.get(py)?;
+        wait(py, async move { job.open_group(&group, ranks).await })?.map_err(|error| exception(py, &error))
+    }
+
     /// Ends this process's membership. The job continues without its host.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
         check_not_forked(py)?;

@@ -86,7 +86,7 @@ def test_metrics_count_collectives_by_transport_and_reason(run: Run) -> None:
         for way, reason, size in [
             ("fabric", "", 4000),
             ("gloo", "the operator MAX", 2000),
-            ("gloo", "not the first group of this process", 1000),
+            ("gloo", "the group has had no sum of 64 KiB", 1000),
         ]:
             labels = rf'job="lab",rank="{rank}",way="{way}",collective="allreduce",reason="{reason}"'
             assert f"w{rank}: tributary_collectives_bytes_total{{{labels}}} {size}" in lines, (labels, lines)

@@ -372,6 +372,25 @@ class Job(SharesMemory):
         )
         return ThrownOut(thrown_out) if thrown_out else Schedule.of_sets(version, sets)
 
+    def open_group(self, group: str, ranks: list[int]) -> str:
+        """Returns the name of the job of a group of this job's ranks. The group's first call creates it.
+
+        The ranks then join that job, with this job's token. It ends when all of them have called `finish`, and with
+        this job at the latest.
+
+        >>> with tributary.join(job.open_group("replicas", [0, 1])) as replicas:
+        ...     replicas.ranks
+        [0, 1]
+
+        Args:
+            group: an id that all ranks of the group give, and no other group of this job: 1 to 64 bytes.
+            ranks: the ranks of the group, which must be on two or more hosts.
+
+        Raises:
+            TributaryError: the controller refuses, for instance because switches have no slots for another job.
+        """
+        return self._native.open_group(group, ranks)
+
     def leave(self) -> None:
         """Leaves the job, which continues without this host, or fails if it is rigid."""
         self._native.leave()

@@ -68,6 +68,7 @@ pub(crate) fn job(topology: &Topology, state: &ControllerState, (key, job): (Job
         JobState::Ended => (v1::JobState::Ended, ""),
         JobState::Failed(reason) => (v1::JobState::Failed, reason.as_str()),
     };
+    let parent = job.record.group.as_ref().and_then(|group| state.jobs.get(group.parent));
     v1::Job {
         name: job.record.name.clone(),
         number: key,
@@ -82,6 +83,7 @@ pub(crate) fn job(topology: &Topology, state: &ControllerState, (key, job): (Job
         fallbacks: job.record.generation().fallbacks.iter().map(fallback).collect(),
         setback: job.setback.clone(),
         creator: job.record.creator.clone(),
+        group_of: parent.map(|parent| parent.record.name.clone()).unwrap_or_default(),
         age_milliseconds: milliseconds(job.since.elapsed()),
         members: if job.is_alive() { members(topology, job) } else { Vec::new() },
     }

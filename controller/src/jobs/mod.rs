@@ -31,6 +31,6 @@ pub(crate) use measured::LastChange;
 pub(crate) use participant::{Participant, ParticipantId, SessionId};
 pub(crate) use profiles::{Agreed, HandedIn, Number, ProfileOutcome};
 pub(crate) use progress_report::ProcessReport;
-pub(crate) use record::{JobRecord, Terms};
+pub(crate) use record::{GroupId, JobRecord, Terms};
 pub use registry::JOB_HISTORY;
 pub(crate) use registry::{GenerationKey, JobKey, Registry};

@@ -10,6 +10,7 @@ use tributary_wire::{JobSecret, Rank};
 
 use super::detachment::OnDegraded;
 use super::generation::{Generation, Stage};
+use super::registry::JobKey;
 use crate::fallback;
 use crate::token::Token;
 
@@ -19,6 +20,8 @@ pub(crate) struct JobRecord {
     pub(crate) name: String,
     /// The name in the certificate of the job's creator.
     pub(crate) creator: String,
+    /// The group whose job this is; `None` if the job is not that of a group.
+    pub(crate) group: Option<GroupId>,
     pub(crate) token: Token,
     /// The secret from which the members derive their tags.
     pub(crate) secret: JobSecret,
@@ -44,6 +47,15 @@ pub(crate) struct JobRecord {
     pub(crate) issued: u32,
     /// The reason for the last change of generation.
     pub(crate) last_change: String,
+}
+
+/// Identifies a group of a job's processes that has a job of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GroupId {
+    /// The job with the group's processes.
+    pub(crate) parent: JobKey,
+    /// The id that the processes have chosen. No other group of the parent has it.
+    pub(crate) id: String,
 }
 
 /// Terms that the creator of a job sets.

@@ -15,7 +15,7 @@ use tributary_wire::{JobId, JobSecret, Rank, Seq, SliceWidth};
 
 use crate::fallback::Fallback;
 use crate::jobs::{
-    Beginning, Detachment, Generation, Job, JobKey, JobRecord, JobState, OnDegraded, Stage, Terms,
+    Beginning, Detachment, Generation, GroupId, Job, JobKey, JobRecord, JobState, OnDegraded, Stage, Terms,
 };
 use crate::quotas::LOCAL;
 use crate::slots::SlotBlock;
@@ -47,6 +47,9 @@ pub(super) struct StoredJob {
     /// The creator's name. Records of earlier versions lack it, and get [`LOCAL`].
     #[serde(default = "local")]
     creator: String,
+    /// The key of the job to whose processes the group belongs, and the group's id.
+    #[serde(default)]
+    group: Option<(JobKey, String)>,
     token: Vec<u8>,
     /// The job's secret. It is empty in records of earlier versions.
     #[serde(default)]
@@ -133,6 +136,7 @@ impl StoredJob {
         Self {
             name: record.name.clone(),
             creator: record.creator.clone(),
+            group: record.group.as_ref().map(|group| (group.parent, group.id.clone())),
             token: record.token.to_bytes(),
             secret: record.secret.bytes().to_vec(),
             workers: request.workers.iter().map(|member| (member.rank, name(member.host))).collect(),
@@ -203,6 +207,7 @@ impl StoredJob {
             },
             name: self.name,
             creator: self.creator,
+            group: self.group.map(|(parent, id)| GroupId { parent, id }),
             token: Token::from_bytes(&self.token).ok_or(StoredError::Senseless("token"))?,
             secret: secret(&self.secret)?,
             terms: Terms {

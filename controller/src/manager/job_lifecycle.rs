@@ -9,7 +9,8 @@ use tributary_planner::JobRequest;
 
 use super::Manager;
 use crate::error::SwitchError;
-use crate::jobs::{JobKey, JobState, Terms};
+use crate::groups;
+use crate::jobs::{GroupId, JobError, JobKey, JobState, Terms};
 use crate::journal::JournalError;
 use crate::quotas::Asking;
 use crate::state::CreateError;
@@ -47,6 +48,36 @@ impl Manager {
         self.prepare(key).await?;
         tracing::info!(job = name, creator = asking.creator, "created");
         self.note_creation(key, name, &asking.creator);
+        Ok(key)
+    }
+
+    /// Creates the job of a group, as [`create`](Self::create) does. It has the token of its parent.
+    pub(crate) async fn create_group(
+        self: &Arc<Self>,
+        asking: &Asking,
+        name: &str,
+        request: &JobRequest,
+        terms: Terms,
+        group: &GroupId,
+    ) -> Result<JobKey, CreateFailure> {
+        let (key, parent) = {
+            let mut state = self.state();
+            let parent =
+                state.jobs.get(group.parent).map(|job| (job.record.name.clone(), job.record.token.clone()));
+            let (parent, token) =
+                parent.ok_or_else(|| CreateError::from(JobError::NoSuchJob(name.to_owned())))?;
+            let key = state.create_for(asking, name, request, terms)?;
+            if let Some(job) = state.jobs.get_mut(key) {
+                (job.record.token, job.record.group) = (token, Some(group.clone()));
+            }
+            (key, parent)
+        };
+        self.prepare(key).await?;
+        self.events.of_job(
+            EventKind::JobCreated,
+            name,
+            &format!("created for a group of the processes of {parent}"),
+        );
         Ok(key)
     }
 
@@ -142,6 +173,16 @@ impl Manager {
             tracing::warn!(key, reason, "job failed");
             self.events.of_job(EventKind::JobFailed, &self.name_of(key), &format!("failed: {reason}"));
             self.withdraw(key);
+            self.end_groups(key);
+        }
+    }
+
+    /// Ends the jobs of a job's groups, because their processes have lost their common job.
+    fn end_groups(self: &Arc<Self>, parent: JobKey) {
+        for group in groups::of_job(self, parent) {
+            let manager = Arc::clone(self);
+            // The error is ignored, because the controller logs the remaining work and retries it without a caller.
+            self.runtime.spawn(async move { manager.end(group).await.ok() });
         }
     }
 
@@ -164,6 +205,7 @@ impl Manager {
             tracing::info!(job = job.record.name, "ended");
             self.events.of_job(EventKind::JobEnded, &job.record.name, "ended");
         }
+        self.end_groups(key);
         let switches = self.state().switches_of(key);
         if let Err(error) = self.converge(switches).await {
             tracing::warn!(key, %error, "tables of a job that has ended stay for now, and go as soon as they can");

@@ -70,6 +70,7 @@ impl ControllerState {
         let record = JobRecord {
             name: name.to_owned(),
             creator: asking.creator.clone(),
+            group: None,
             token: Token::random(),
             secret: JobSecret::new(rand::random()),
             request: request.clone(),

@@ -11,6 +11,7 @@ mod counters;
 mod degraded;
 mod forgery;
 mod generations;
+mod groups;
 mod jobs;
 mod journal;
 mod profiles;

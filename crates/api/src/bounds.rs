@@ -10,8 +10,8 @@ use crate::v1::{
     GetScheduleResponse, GetTreeRequest, GetTreeResponse, HandInProfileRequest, HandInProfileResponse,
     HostOrder, HostReport, JobEvent, JoinRequest, LeaveRequest, LeaveResponse, ListEventsRequest,
     ListEventsResponse, ListHostsRequest, ListHostsResponse, ListJobsRequest, ListJobsResponse,
-    ListLinksRequest, ListLinksResponse, ListSwitchesRequest, ListSwitchesResponse, ReportFaultRequest,
-    ReportFaultResponse,
+    ListLinksRequest, ListLinksResponse, ListSwitchesRequest, ListSwitchesResponse, OpenGroupRequest,
+    OpenGroupResponse, ReportFaultRequest, ReportFaultResponse,
 };
 
 /// The maximum number of fields in a request, which may come from any caller.
@@ -26,6 +26,7 @@ bounded!(
     OF_REQUEST;
     CreateJobRequest,
     HostReport,
+    OpenGroupRequest,
     JoinRequest,
     ReportFaultRequest,
     LeaveRequest,
@@ -50,6 +51,7 @@ bounded!(
     HostOrder,
     JobEvent,
     AnswerResponse,
+    OpenGroupResponse,
     ReportFaultResponse,
     LeaveResponse,
     EndJobResponse,

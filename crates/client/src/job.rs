@@ -280,6 +280,24 @@ impl Job {
         Ok(())
     }
 
+    /// Returns the name of the job of a group of this job's ranks, which the group's processes then
+    /// [join](crate::Agent::join_with) with the token of this job. The first call of a group creates the job. It ends
+    /// when its members have [finished](Self::finish), and with this job at the latest.
+    ///
+    /// `group` is an id that all processes of the group give, and no other group of this job: 1 to 64 bytes. `ranks` are
+    /// the group's ranks in this job.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`] if the ranks are not on several hosts of this job, if switches have no slots or the
+    /// creator's quota is used up, or if the controller is unreachable.
+    pub async fn open_group(&self, group: &str, ranks: Vec<u32>) -> Result<String, ClientError> {
+        let Session { client, id } = &self.0.session;
+        let request = v1::OpenGroupRequest { session: id.clone(), group: group.to_owned(), ranks };
+        let mut client = client.clone();
+        let opening = async { client.open_group(request).await.map_err(ClientError::refused) };
+        Ok(self.call("the job of a group", None, opening).await?.into_inner().job)
+    }
+
     /// Returns the agent's counters for the job.
     ///
     /// # Errors

@@ -70,7 +70,7 @@ fn main() {
             subject,
             operator,
             seq: Seq(7),
-            scale: members.digest(&Agreed { lanes: black_box(&lanes), not_finite: 0, weight }),
+            scale: members.digest(&Agreed { lanes: black_box(&lanes), first_lane: 0, weight }),
         };
         // All members except the first contribute zeros.
         let share = |rank| Share { rank, weight: 1 };

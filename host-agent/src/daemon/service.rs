@@ -200,6 +200,16 @@ impl Agent for Service {
         profiles::hand_in(&session.job()?.member, request).await.map(Response::new)
     }
 
+    async fn open_group(
+        &self,
+        request: Request<v1::OpenGroupRequest>,
+    ) -> Result<Response<v1::OpenGroupResponse>, Status> {
+        let v1::OpenGroupRequest { session, group, ranks } = request.into_inner();
+        let (session, _call) = self.sessions.call(&session)?;
+        let job = session.job()?.member.speaker.open_group(group, ranks).await?;
+        Ok(Response::new(v1::OpenGroupResponse { job }))
+    }
+
     async fn close_job(
         &self,
         request: Request<v1::CloseJobRequest>,

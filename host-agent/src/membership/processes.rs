@@ -1,5 +1,8 @@
 //! Reports and requests of a member on behalf of its training process.
 
+use std::time::Duration;
+
+use tokio::time::timeout;
 use tonic::{Response, Status};
 use tributary_api::{ProcessCounts, schedule, v1};
 use tributary_wire::Rank;
@@ -7,6 +10,10 @@ use tributary_wire::Rank;
 use super::speaker::in_time;
 use super::{JobMember, Speaker};
 use crate::error::JoinError;
+
+/// The time within which the controller must open the job of a group.
+/// It opens the jobs of several groups one after another, and waits for the switches.
+const OPENING: Duration = Duration::from_secs(30);
 
 impl Speaker {
     /// Reports to the controller that the sum of an all-reduce is wrong, with this member's contribution.
@@ -81,6 +88,21 @@ impl Speaker {
             v1::HandInProfileRequest { job, token, host, number: Some(number), profile: Some(profile) };
         let handed_in = in_time(self.client.clone().hand_in_profile(request)).await;
         handed_in.map(Response::into_inner)
+    }
+
+    /// Returns the name of the job of a group of the job's processes, which the controller creates if it
+    /// does not exist.
+    ///
+    /// # Errors
+    /// The status with which the controller refuses, or `DEADLINE_EXCEEDED` if it does not answer in time.
+    pub(crate) async fn open_group(&self, group: String, ranks: Vec<u32>) -> Result<String, Status> {
+        let JobMember { job, token, host, .. } = self.member.clone();
+        let mut client = self.client.clone();
+        let opened = client.open_group(v1::OpenGroupRequest { job, token, host, group, ranks });
+        let late =
+            |_| Status::deadline_exceeded(format!("the controller does not answer within {OPENING:?}"));
+        let opened = timeout(OPENING, opened).await.map_err(late)??;
+        Ok(opened.into_inner().job)
     }
 
     /// Returns the controller's description of the job; `None` if the controller does not answer or does

@@ -36,6 +36,7 @@ from tributary.job import Job, Reduced, Reduction
 from tributary.pending import callbacks
 from tributary.torch.gloo import Gloo
 from tributary.torch.group import NAME, OVERRIDDEN, Group, made
+from tributary.torch.group_job import GroupJob
 from tributary.torch.integers import INTEGERS, store_sums, wide_of
 from tributary.torch.joining import group_store, join_together, rendezvous
 from tributary.torch.layouts import Plain
@@ -161,6 +162,8 @@ def _end_gloo_of_all_groups() -> None:
     for backend in _backends:
         # A forked process has no threads of its parent.
         if os.getpid() == backend._process:
+            if backend._group_job is not None:
+                backend._group_job.leave()
             backend._gloo.end(max(until - monotonic(), 0))
 
 
@@ -190,8 +193,8 @@ class FabricBackend(Backend):
     """The backend of one process group.
 
     The first group of a process takes part in the job, and must have the job's ranks, unless all of them are on one
-    host. The all-reduces of a job must have one order, but the collectives of several groups have none, so all other
-    groups use gloo.
+    host. The all-reduces of a job must have one order, but the collectives of several groups have none, so each other
+    group of several hosts gets a job of its own (`GroupJob`).
     """
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
@@ -215,15 +218,26 @@ class FabricBackend(Backend):
         # use this store.
         self._store = group_store(store, rank)
         first = next((backend for backend in _backends if backend._job), None)
-        hosts = rendezvous(PrefixStore("rendezvous/", self._store), rank, size, timeout)
-        self._without_job = NOT_FIRST if _alone or first is not None else None
-        """The reason why the group does not take part in the job."""
+        parent = first._job if first is not None else None
+        hosts = rendezvous(
+            PrefixStore("rendezvous/", self._store), rank, size, timeout, parent.rank if parent is not None else None
+        )
+        self._without_job: str | None = None
+        """The reason why the group takes part in no job."""
+        self._group_job: GroupJob | None = None
+        """The job of the group, if this is not the first group of the process."""
         self._job_ranks: list[int] = []
         """For each rank of the group, its rank in the job."""
-        if self._without_job is None and hosts.is_one and (size > 1 or "TRIBUTARY_JOB" not in os.environ):
+        in_parent = [of_parent for of_parent in hosts.in_parent if of_parent is not None]
+        if _alone or 0 < len(in_parent) < size:
+            self._without_job = NOT_IN_JOB
+        elif hosts.is_one and (parent is not None or size > 1 or "TRIBUTARY_JOB" not in os.environ):
             self._without_job = ONE_HOST
-            announce(rank, f"all {size} ranks are on one host: gloo sums the gradients, and the fabric is not used")
-        if self._without_job is None:
+            if parent is None:
+                announce(rank, f"all {size} ranks are on one host: gloo sums the gradients, and the fabric is not used")
+        elif parent is not None:
+            self._group_job = GroupJob(parent, PrefixStore("job/", self._store), rank, hosts, in_parent, timeout)
+        else:
             self._job, self._job_ranks = join_together(PrefixStore("job/", self._store), rank, hosts, timeout)
             if self._job_ranks != list(range(size)):
                 pairs = ", ".join(f"{own} is {of_job}" for own, of_job in enumerate(self._job_ranks))
@@ -263,9 +277,9 @@ class FabricBackend(Backend):
         """Sums or averages a tensor over all ranks, in place."""
         opts = opts or AllreduceOptions()
         operator = _operator(opts)
-        reason = "several tensors at once" if len(tensors) != 1 else self._reason_for_gloo(tensors, operator)
-        if reason is not None or self._job is None:
-            return self._by_gloo("allreduce", (tensors, opts), reason or "")
+        job, reason = self._job_for(tensors, operator) if len(tensors) == 1 else (None, "several tensors at once")
+        if job is None:
+            return self._by_gloo("allreduce", (tensors, opts), reason)
         tensor, size = tensors[0], self.size()
         is_average = operator == ReduceOp.AVG
         # The members compare the names of their all-reduces. So the name contains operator and type, which the
@@ -274,15 +288,13 @@ class FabricBackend(Backend):
         deadline = _timeout(opts)
         if tensor.dtype not in INTEGERS:
             then = partial(_divide, [tensor.detach()], size) if is_average else None
-            return self._made(self._over_fabric(self._job, "allreduce", what, tensor, tensors, then, deadline=deadline))
+            return self._made(self._over_fabric(job, "allreduce", what, tensor, tensors, then, deadline=deadline))
         self._check_process()
         self._wait_for_memory(tensors, also_by_gloo=True)
         wide = wide_of(tensor)
         then = partial(store_sums, wide, tensor.detach(), 0, size if is_average else 1)
         return self._made(
-            self._over_fabric(
-                self._job, "allreduce", what, wide, tensors, then, deadline=deadline, nbytes=tensor.nbytes
-            )
+            self._over_fabric(job, "allreduce", what, wide, tensors, then, deadline=deadline, nbytes=tensor.nbytes)
         )
 
     def reduce_scatter(
@@ -334,10 +346,9 @@ class FabricBackend(Backend):
         opts = opts or ReduceScatterOptions()
         operator, size = _operator(opts), self.size()
         tensors = [tensor for parts in inputs for tensor in parts]
-        reason = self._reason_for_gloo([*tensors, *outputs], operator)
-        if reason is not None or self._job is None:
-            return self._by_gloo(collective, (*arguments, opts), reason or "", counts_as="reduce_scatter")
-        job = self._job
+        job, reason = self._job_for([*tensors, *outputs], operator)
+        if job is None:
+            return self._by_gloo(collective, (*arguments, opts), reason, counts_as="reduce_scatter")
         works: list[PythonWork] = []
         self._check_process()
         self._wait_for_memory([*tensors, *outputs])
@@ -367,10 +378,11 @@ class FabricBackend(Backend):
     def barrier(self, opts: BarrierOptions | None = None) -> Work:
         """Waits for all ranks."""
         opts = opts or BarrierOptions()
-        if self._job is None:
-            return self._by_gloo("barrier", (opts,), self._without_job or ENDED)
         nothing = torch.zeros(1, dtype=torch.int32, device="cpu")
-        work = self._over_fabric(self._job, "barrier", "barrier {}", nothing, [nothing], deadline=_timeout(opts))
+        job, reason = self._job_for([nothing], ReduceOp.SUM)
+        if job is None:
+            return self._by_gloo("barrier", (opts,), reason)
+        work = self._over_fabric(job, "barrier", "barrier {}", nothing, [nothing], deadline=_timeout(opts))
         return self._made(work)
 
     def monitored_barrier(self, opts: BarrierOptions, wait_all_ranks: bool = False) -> None:
@@ -556,15 +568,16 @@ class FabricBackend(Backend):
             raise
 
         def finish(reduced: Reduced) -> None:
-            self._check_whole(name, reduced)
+            self._check_whole(name, reduced, job)
             if then is not None:
                 then()
 
         if collective == "allreduce" and not self._is_announced:
             self._is_announced = True
+            of_group = f" of a group by {self._group_job.name}" if self._group_job is not None else ""
             announce(
                 self.rank(),
-                f"gradients go over the fabric: {self.size()} ranks, {job.switches} switch"
+                f"gradients{of_group} go over the fabric: {self.size()} ranks, {job.switches} switch"
                 f"{'es' * (job.switches != 1)}, slices of {job.values_per_slice} values",
             )
         self.counters.count_fabric(collective, values.nbytes if nbytes is None else nbytes)
@@ -614,22 +627,21 @@ class FabricBackend(Backend):
             if any(one.overlaps(other) for one in ranges for other in others):
                 each.wait_for_end()
 
-    def _check_whole(self, name: str, reduced: Reduced) -> None:
+    def _check_whole(self, name: str, reduced: Reduced, job: Job) -> None:
         """Checks that no member is missing. A job continues without a member, but a script needs all ranks."""
         size = self.size()
-        # Each rank has the weight 1. A rank that has given up a sum is in it without its weight.
-        summed = min((min(run.contributors, run.weight) for run in reduced.runs), default=size)
+        summed = min((run.contributors for run in reduced.runs), default=size)
         if summed < size:
-            ranks, lost = (self._job.ranks, self._job.lost) if self._job else ([], {})
+            of_ranks = self._group_job.job_ranks if self._group_job is not None else self._job_ranks
             missing = [
-                f"rank {rank} has left the job" + (f" ({lost[of_job]})" if lost.get(of_job) else "")
-                for rank, of_job in enumerate(self._job_ranks)
-                if of_job not in ranks
+                f"rank {rank} has left the job" + (f" ({job.lost[of_job]})" if job.lost.get(of_job) else "")
+                for rank, of_job in enumerate(of_ranks)
+                if of_job not in job.ranks
             ]
             raise SumError(
                 f"{name} was summed over {summed} of {size} ranks: "
-                f"{', '.join(missing) or 'one of them has left the job or has given up this sum'}; check its process, "
-                "its host and the path to it, and start all ranks again"
+                f"{', '.join(missing) or 'one of them has left the job'}; check its process, its host and the path to "
+                "it, and start all ranks again"
             )
 
     def _check_process(self) -> None:
@@ -644,22 +656,16 @@ class FabricBackend(Backend):
                 'not survive a fork: let the parent call this, or start processes by "spawn"'
             )
 
-    def _reason_for_gloo(self, tensors: list[torch.Tensor], operator: ReduceOp.RedOpType) -> str | None:
-        """Returns the reason why the fabric cannot reduce these tensors; `None` if it can."""
-        if self._job is None:
-            return self._without_job or ENDED
-        if operator not in (ReduceOp.SUM, ReduceOp.AVG):
-            return f"the operator {operator.name}"
-        types = {tensor.dtype for tensor in tensors}
-        if len(types) != 1:
-            return "several types of elements at once"
-        if operator == ReduceOp.AVG and torch.bool in types:
-            return "an average of bool"
-        if not types <= FABRIC_TYPES:
-            return f"elements of {types.pop()}"
-        if any(tensor.layout != torch.strided for tensor in tensors):
-            return "a sparse tensor"
-        return None
+    def _job_for(self, tensors: list[torch.Tensor], operator: ReduceOp.RedOpType) -> tuple[Job | None, str]:
+        """Returns the job that sums these tensors, or `None` and the reason why gloo sums them."""
+        if self._job is None and self._group_job is None:
+            return None, self._without_job or ENDED
+        reason = _reason_for_gloo(tensors, operator)
+        if reason is not None:
+            return None, reason
+        if self._group_job is None:
+            return self._job, ""
+        return self._group_job.next_sum(bytes_of(tensors)), self._group_job.reason
 
     def _set_sequence_number_for_group(self) -> None:
         self._gloo.group._set_sequence_number_for_group()
@@ -684,7 +690,14 @@ class FabricBackend(Backend):
         if os.getpid() != self._process:
             return
         problem = None
-        if self._job is not None:
+        if self._group_job is not None:
+            problem = self._wait_for_all()
+            try:
+                self._group_job.finish()
+            except TributaryError as error:
+                logger.warning("rank %s: %s", self.rank(), error)
+            self._group_job = None
+        elif self._job is not None:
             announce(self.rank(), self.counters.summary())
             problem = self._wait_for_all()
             self.counters.report(waits=True)
@@ -738,13 +751,32 @@ class FabricBackend(Backend):
             # Other objects refer to the job, too, so it would not end without this reference.
             self._job.leave()
             self._job = None
+        if self._group_job is not None:
+            self._group_job.leave()
+            self._group_job = None
         self._gloo.abort()
 
 
-NOT_FIRST = "not the first group of this process"
+NOT_IN_JOB = "its ranks are in no job"
 ONE_HOST = "all ranks are on one host"
 ENDED = "the group has ended"
 NOT_BY_FABRIC = "the fabric does not do that"
+
+
+def _reason_for_gloo(tensors: list[torch.Tensor], operator: ReduceOp.RedOpType) -> str | None:
+    """Returns the reason why the fabric cannot reduce these tensors; `None` if it can."""
+    if operator not in (ReduceOp.SUM, ReduceOp.AVG):
+        return f"the operator {operator.name}"
+    types = {tensor.dtype for tensor in tensors}
+    if len(types) != 1:
+        return "several types of elements at once"
+    if operator == ReduceOp.AVG and torch.bool in types:
+        return "an average of bool"
+    if not types <= FABRIC_TYPES:
+        return f"elements of {types.pop()}"
+    if any(tensor.layout != torch.strided for tensor in tensors):
+        return "a sparse tensor"
+    return None
 
 
 def _operator(opts: AllreduceOptions | ReduceScatterOptions) -> ReduceOp.RedOpType:

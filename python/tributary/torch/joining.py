@@ -49,6 +49,8 @@ class Hosts:
 
     of_ranks: tuple[str, ...]
     """An id of the host of each rank."""
+    in_parent: tuple[int | None, ...] = ()
+    """The rank of each rank in the job of this process's first group; `None` if it is in no job."""
 
     @property
     def is_one(self) -> bool:
@@ -61,7 +63,7 @@ class Hosts:
         return self.of_ranks[:rank].count(host), self.of_ranks.count(host)
 
 
-def rendezvous(store: Store, rank: int, size: int, timeout: timedelta) -> Hosts:
+def rendezvous(store: Store, rank: int, size: int, timeout: timedelta, in_parent: int | None) -> Hosts:
     """Waits for all ranks, and checks that gloo can connect them.
 
     Args:
@@ -69,12 +71,14 @@ def rendezvous(store: Store, rank: int, size: int, timeout: timedelta) -> Hosts:
         rank: the rank of this process.
         size: the number of ranks.
         timeout: the longest wait.
+        in_parent: this process's rank in the job of its first group; `None` if it is in no job.
 
     Raises:
         DeadlineError: some ranks have not arrived; the message names them.
         TributaryError: ranks are on several hosts, and gloo would connect them by a loopback interface.
     """
-    store.set(f"here {rank}", f"{_host()}\n{unreachable(size) or ''}")
+    own = "" if in_parent is None else in_parent
+    store.set(f"here {rank}", f"{_host()}\n{own}\n{unreachable(size) or ''}")
     began = time.monotonic()
     until, warn_at = began + timeout.total_seconds(), began + WARNING_DELAY
     missing = list(range(size))
@@ -82,16 +86,16 @@ def rendezvous(store: Store, rank: int, size: int, timeout: timedelta) -> Hosts:
         now = time.monotonic()
         if now > until:
             raise DeadlineError(
-                f"{_ranks(missing)} of {size} have not called init_process_group in the group's timeout: check their "
-                "processes"
+                f"{ranks_text(missing)} of {size} have not called init_process_group in the group's timeout: check "
+                "their processes"
             )
         if now > warn_at:
-            logger.warning("rank %s: init_process_group waits for %s of %s", rank, _ranks(missing), size)
+            logger.warning("rank %s: init_process_group waits for %s of %s", rank, ranks_text(missing), size)
             warn_at = now + WARNING_DELAY
         time.sleep(POLL_INTERVAL)
-    here = [store.get(f"here {other}").decode().partition("\n") for other in range(size)]
-    hosts = Hosts(tuple(host for host, _, _ in here))
-    problem = next((f"rank {other}: {why}" for other, (_, _, why) in enumerate(here) if why), None)
+    here = [store.get(f"here {other}").decode().split("\n", 2) for other in range(size)]
+    hosts = Hosts(tuple(one[0] for one in here), tuple(int(one[1]) if one[1] else None for one in here))
+    problem = next((f"rank {other}: {one[2]}" for other, one in enumerate(here) if one[2]), None)
     if problem is None or hosts.is_one:
         return hosts
     # All ranks raise the same error, and the store ends with the process of rank 0.
@@ -121,12 +125,22 @@ def _host() -> str:
     return f"{boot} {socket.st_dev} {socket.st_ino}"
 
 
-def _ranks(ranks: list[int]) -> str:
+def ranks_text(ranks: list[int]) -> str:
+    """Returns text such as `rank 2` or `ranks 2, 3`."""
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
 
 
-def join_together(store: Store, rank: int, hosts: Hosts, timeout: timedelta) -> tuple[Job, list[int]]:
-    """Joins the job, and returns when all ranks have joined.
+def join_together(
+    store: Store, rank: int, hosts: Hosts, timeout: timedelta, of_group: str | None = None
+) -> tuple[Job, list[int]]:
+    """Joins a job, and returns when all ranks have joined.
+
+    Args:
+        store: a store that only these ranks use.
+        rank: the rank of this process.
+        hosts: the hosts of the ranks.
+        timeout: the longest wait.
+        of_group: the name of the job of a group [default: the job in the environment].
 
     Returns:
         The job, and for each rank of the group its rank in the job. They differ if a launcher has numbered the hosts in
@@ -140,7 +154,8 @@ def join_together(store: Store, rank: int, hosts: Hosts, timeout: timedelta) -> 
     joining: Future[Job] = Future()
     waits: deque[str] = deque(maxlen=1)
     # A separate thread joins, because joining waits for all members, even if one was refused.
-    Thread(target=_join, args=(joining, rank, hosts, timeout, waits), name="tributary-join", daemon=True).start()
+    args = (joining, rank, hosts, timeout, waits, of_group)
+    Thread(target=_join, args=args, name="tributary-join", daemon=True).start()
     try:
         job = _wait_for_own(joining, store, until, waits)
         store.set(_key(rank), str(job.rank))
@@ -149,7 +164,7 @@ def join_together(store: Store, rank: int, hosts: Hosts, timeout: timedelta) -> 
         # The thread may still join the job, and must then leave it.
         joining.add_done_callback(_leave)
         if isinstance(error, TributaryError) and not isinstance(error, RefusedError):
-            _report_refusal(store, f"rank {rank}: {error}", size)
+            report_refusal(store, f"rank {rank}: {error}", size)
         raise
     return job, ranks
 
@@ -163,10 +178,19 @@ def _leave(joining: Future[Job]) -> None:
         joining.result().leave()
 
 
-def _join(joining: Future[Job], rank: int, hosts: Hosts, timeout: timedelta, waits: deque[str]) -> None:
+def _join(
+    joining: Future[Job], rank: int, hosts: Hosts, timeout: timedelta, waits: deque[str], of_group: str | None
+) -> None:
     try:
         process, processes = hosts.process(rank)
-        job = join(new_run=True, process=process, processes=processes, deadline=timeout, waits=waits.append)
+        job = join(
+            of_group,
+            new_run=of_group is None,
+            process=process,
+            processes=processes,
+            deadline=timeout,
+            waits=waits.append,
+        )
         problem = _difference(job, len(hosts.of_ranks))
         if problem is not None:
             job.leave()
@@ -180,7 +204,7 @@ def _difference(job: Job, size: int) -> str | None:
     """Returns the difference between the job's ranks and those of a group of `size` ranks; `None` if there is none."""
     missing = [other for other in range(size) if other not in job.ranks]
     if job.rank < size and missing:
-        return f"{_ranks(missing)} of {size} have left or never joined this run of the job: start all ranks again"
+        return f"{ranks_text(missing)} of {size} have left or never joined this run of the job: start all ranks again"
     if job.ranks != list(range(size)):
         return (
             f"PyTorch has {size} ranks, and the job has ranks {job.ranks}: start processes on all hosts of the job, "
@@ -196,7 +220,7 @@ def _wait_for_own(joining: Future[Job], store: Store, until: float, waits: deque
         except FutureTimeout:
             if joining.done():
                 raise
-        _check_refusal(store)
+        check_refusal(store)
         if time.monotonic() > until:
             what = f"waiting for {waits[-1]}" if waits else "check which of its members are missing"
             raise DeadlineError(f"the job has not begun in the group's timeout: {what}")
@@ -205,22 +229,27 @@ def _wait_for_own(joining: Future[Job], store: Store, until: float, waits: deque
 def _wait_for(rank: int, store: Store, until: float) -> int:
     """Waits until a rank has joined; returns its rank in the job."""
     while not store.check([_key(rank)]):
-        _check_refusal(store)
+        check_refusal(store)
         if time.monotonic() > until:
             raise DeadlineError(f"rank {rank} has not joined the job in the group's timeout: check its process")
         time.sleep(POLL_INTERVAL)
     return int(store.get(_key(rank)))
 
 
-def _check_refusal(store: Store) -> None:
-    """Raises the error that another rank has reported."""
+def check_refusal(store: Store) -> None:
+    """Checks that no other rank has reported an error.
+
+    Raises:
+        RefusedError: another rank has reported an error.
+    """
     if store.check([REFUSED]):
         reason = store.get(REFUSED).decode()
         store.add("refusal read", 1)
         raise RefusedError(f"another rank cannot take part in the job: {reason}")
 
 
-def _report_refusal(store: Store, why: str, size: int) -> None:
+def report_refusal(store: Store, why: str, size: int) -> None:
+    """Sends an error to the other ranks, and waits up to `REFUSAL_TIMEOUT` seconds until they have read it."""
     # A rank that has read the reason may have exited, and its store with it.
     with suppress(dist.DistError):
         store.set(REFUSED, why)

@@ -337,6 +337,24 @@ pub mod hand_in_profile_response {
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OpenGroupRequest {
+    /// The session id of Started.
+    #[prost(bytes = "vec", tag = "1")]
+    pub session: ::prost::alloc::vec::Vec<u8>,
+    /// An id that all processes of the group send, and that no other group of the job has: 1 to 64 bytes.
+    #[prost(string, tag = "2")]
+    pub group: ::prost::alloc::string::String,
+    /// The ranks of the group's processes in the job.
+    #[prost(uint32, repeated, tag = "3")]
+    pub ranks: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OpenGroupResponse {
+    /// The name of the group's job.
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CloseJobRequest {
     /// The session id of Started.
     #[prost(bytes = "vec", tag = "1")]
@@ -871,6 +889,35 @@ pub mod agent_client {
                 .insert(GrpcMethod::new("tributary.agent.v1.Agent", "HandInProfile"));
             self.inner.unary(req, path, codec).await
         }
+        /// Asks the controller for the job of a group of the job's processes. The first call of a group creates
+        /// it. The process then opens that job with the token of the present one.
+        ///
+        /// Errors:
+        /// As the controller's OpenGroup. UNAVAILABLE: the controller is unreachable.
+        pub async fn open_group(
+            &mut self,
+            request: impl tonic::IntoRequest<super::OpenGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::OpenGroupResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/tributary.agent.v1.Agent/OpenGroup",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("tributary.agent.v1.Agent", "OpenGroup"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Ends the process's use of the job. The host stays a member until the job ends at the controller.
         ///
         /// Errors:
@@ -1187,6 +1234,18 @@ pub mod agent_server {
             request: tonic::Request<super::HandInProfileRequest>,
         ) -> std::result::Result<
             tonic::Response<super::HandInProfileResponse>,
+            tonic::Status,
+        >;
+        /// Asks the controller for the job of a group of the job's processes. The first call of a group creates
+        /// it. The process then opens that job with the token of the present one.
+        ///
+        /// Errors:
+        /// As the controller's OpenGroup. UNAVAILABLE: the controller is unreachable.
+        async fn open_group(
+            &self,
+            request: tonic::Request<super::OpenGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::OpenGroupResponse>,
             tonic::Status,
         >;
         /// Ends the process's use of the job. The host stays a member until the job ends at the controller.
@@ -1584,6 +1643,49 @@ pub mod agent_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = HandInProfileSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/tributary.agent.v1.Agent/OpenGroup" => {
+                    #[allow(non_camel_case_types)]
+                    struct OpenGroupSvc<T: Agent>(pub Arc<T>);
+                    impl<T: Agent> tonic::server::UnaryService<super::OpenGroupRequest>
+                    for OpenGroupSvc<T> {
+                        type Response = super::OpenGroupResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::OpenGroupRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Agent>::open_group(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = OpenGroupSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -106,6 +106,30 @@ pub struct TreeSwitch {
     pub fan_in: u32,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OpenGroupRequest {
+    /// The running job.
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+    #[prost(bytes = "vec", tag = "2")]
+    pub token: ::prost::alloc::vec::Vec<u8>,
+    /// The name of a member's host.
+    #[prost(string, tag = "3")]
+    pub host: ::prost::alloc::string::String,
+    /// An id that all processes of the group send, and that no other group of the job has: 1 to 64 bytes.
+    #[prost(string, tag = "4")]
+    pub group: ::prost::alloc::string::String,
+    /// The ranks of the group's processes in the running job.
+    #[prost(uint32, repeated, tag = "5")]
+    pub ranks: ::prost::alloc::vec::Vec<u32>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OpenGroupResponse {
+    /// The name of the group's job. Its workers are the hosts of the group's processes, in the order of
+    /// their ranks in the running job.
+    #[prost(string, tag = "1")]
+    pub job: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct JoinRequest {
     #[prost(string, tag = "1")]
     pub job: ::prost::alloc::string::String,
@@ -770,6 +794,9 @@ pub struct Job {
     /// the same number.
     #[prost(uint64, tag = "15")]
     pub number: u64,
+    /// If this is the job of a group, the name of the job with the group's processes.
+    #[prost(string, tag = "16")]
+    pub group_of: ::prost::alloc::string::String,
 }
 /// A participant of a job.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1995,6 +2022,40 @@ pub mod controller_client {
                 );
             self.inner.streaming(req, path, codec).await
         }
+        /// Creates a job for a group of a running job's processes, or returns the group's job if it exists. The
+        /// group's job has the token, the server and the terms of the running job, and ends with it at the
+        /// latest. It may have fewer slots.
+        ///
+        /// Errors:
+        /// INVALID_ARGUMENT: the ranks are not those of processes on several hosts of the job, or another group
+        /// of the job has the same id. RESOURCE_EXHAUSTED, UNAVAILABLE: as for CreateJob. FAILED_PRECONDITION:
+        /// the job has not started, or is itself a group's job. Otherwise as Join.
+        pub async fn open_group(
+            &mut self,
+            request: impl tonic::IntoRequest<super::OpenGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::OpenGroupResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tributary_transport::BoundedCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/tributary.controller.v1.Controller/OpenGroup",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("tributary.controller.v1.Controller", "OpenGroup"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
         /// Takes part in a job. The stream ends after Failed, Ended, Removed or Relieved. A member whose stream
         /// breaks may join again and continue in its generation. A member that does not return in time has left
         /// the job.
@@ -2538,6 +2599,21 @@ pub mod controller_server {
             tonic::Response<Self::OpenSessionStream>,
             tonic::Status,
         >;
+        /// Creates a job for a group of a running job's processes, or returns the group's job if it exists. The
+        /// group's job has the token, the server and the terms of the running job, and ends with it at the
+        /// latest. It may have fewer slots.
+        ///
+        /// Errors:
+        /// INVALID_ARGUMENT: the ranks are not those of processes on several hosts of the job, or another group
+        /// of the job has the same id. RESOURCE_EXHAUSTED, UNAVAILABLE: as for CreateJob. FAILED_PRECONDITION:
+        /// the job has not started, or is itself a group's job. Otherwise as Join.
+        async fn open_group(
+            &self,
+            request: tonic::Request<super::OpenGroupRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::OpenGroupResponse>,
+            tonic::Status,
+        >;
         /// Server streaming response type for the Join method.
         type JoinStream: tonic::codegen::tokio_stream::Stream<
                 Item = std::result::Result<super::JobEvent, tonic::Status>,
@@ -2880,6 +2956,51 @@ pub mod controller_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/tributary.controller.v1.Controller/OpenGroup" => {
+                    #[allow(non_camel_case_types)]
+                    struct OpenGroupSvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::UnaryService<super::OpenGroupRequest>
+                    for OpenGroupSvc<T> {
+                        type Response = super::OpenGroupResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::OpenGroupRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::open_group(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = OpenGroupSvc(inner);
+                        let codec = tributary_transport::BoundedCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -354,6 +354,13 @@ impl Controller for Service {
         Err(Status::unimplemented("no test's call"))
     }
 
+    async fn open_group(
+        &self,
+        _: Request<v1::OpenGroupRequest>,
+    ) -> Result<Response<v1::OpenGroupResponse>, Status> {
+        Err(Status::unimplemented("no test's call"))
+    }
+
     async fn get_schedule(
         &self,
         _: Request<v1::GetScheduleRequest>,

@@ -197,6 +197,10 @@ impl Calls for Service {
         not_here()
     }
 
+    async fn open_group(&self, _: Request<v1::OpenGroupRequest>) -> Answer<v1::OpenGroupResponse> {
+        not_here()
+    }
+
     async fn stats(&self, _: Request<v1::StatsRequest>) -> Answer<v1::StatsResponse> {
         not_here()
     }

@@ -75,6 +75,7 @@ fn remarks(job: &v1::Job) -> String {
     let waiting = job.waiting_for.join(", ");
     let changed = format!("generation {}: {}", job.generation, job.last_change);
     let all = [
+        (!job.group_of.is_empty()).then(|| format!("a group of the ranks of {}", job.group_of)),
         (!waiting.is_empty()).then(|| format!("waits for {waiting}")),
         (!job.setback.is_empty()).then(|| format!("cannot change its structure: {}", job.setback)),
         fallback(job),
@@ -128,6 +129,7 @@ fn job_json(job: &v1::Job, slices: Option<Slices>) -> Value {
     json!({
         "job": job.name,
         "creator": job.creator,
+        "group_of": job.group_of,
         "state": states::of_job(job.state()),
         "job_id": job.job_id,
         "job_index": job.job_index,
@@ -207,6 +209,10 @@ mod tests {
         };
         let text = table(&[(None, job.clone())]).to_string();
         assert!(text.contains("w1 (ranks 4–5)") && !text.contains("w0"), "{text}");
+        assert_eq!(
+            remarks(&v1::Job { group_of: "all".into(), ..job.clone() }),
+            "a group of the ranks of all"
+        );
         let json = job_json(&job, None);
         assert_eq!(
             json["workers"][1],
