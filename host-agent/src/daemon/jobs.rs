@@ -10,6 +10,7 @@ use tonic::{Code, Status};
 use tributary_protocol::Timers;
 use tributary_transport::Remote;
 
+use super::arrivals::{Arrival, Arrivals};
 use super::budget::{Budget, LimitError, Permit, Resource, User};
 use super::joint;
 use super::member::{HostProcess, Member};
@@ -33,6 +34,7 @@ pub(crate) struct Jobs {
     pub(crate) open_port: OpenPort,
     pub(crate) timers: Timers,
     state: Mutex<JoinedJobs>,
+    arrivals: Arc<Arrivals>,
     /// True once the agent has left all jobs.
     stopped: watch::Sender<bool>,
 }
@@ -63,7 +65,25 @@ impl Jobs {
             open_port,
             timers,
             state: Mutex::default(),
+            arrivals: Arc::default(),
             stopped: watch::Sender::new(false),
+        }
+    }
+
+    /// Adds a process to those that wait for all processes of the job on this host; `None` if it need not
+    /// wait, because the host is a member already or has only this process.
+    pub(super) async fn arrive(&self, joining: &JobMember, number: u32) -> Result<Option<Arrival>, Status> {
+        let present = self.state.lock().members.get(&joining.job).cloned();
+        if let Some(member) = present {
+            member.settle().await;
+            if !member.is_over() {
+                return Ok(None);
+            }
+        }
+        let process = HostProcess { number, of: joining.processes };
+        match process.of {
+            1 => Ok(None),
+            _ => self.arrivals.add(&joining.job, process).map(Some),
         }
     }
 

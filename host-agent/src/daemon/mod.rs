@@ -6,6 +6,7 @@
 
 mod abandoned;
 mod account;
+mod arrivals;
 mod budget;
 mod collectives;
 mod connections;

@@ -22,14 +22,14 @@ use super::account::Account;
 use super::budget::{Budget, User};
 use super::host_fabric::HostFabric;
 use super::jobs::Jobs;
-use super::member::Phase;
+use super::member::{Member, Phase};
 use super::messages::started;
 use super::process::{Process, credentials};
 use super::profiles;
 use super::reducing::Reducing;
 use super::reductions;
 use super::results::agent_status;
-use super::session::{OpenSession, Participation, Session, SessionId, Sessions};
+use super::session::{Participation, Session, SessionId, Sessions, shutting_down};
 use super::training::Training;
 use super::waiting;
 use crate::JobMember;
@@ -68,16 +68,25 @@ impl Agent for Service {
             )));
         }
         check_name("job", &job)?;
-        let member =
+        let joining =
             JobMember { elastic, new_run, processes, ..JobMember::worker(&job, &token, &self.jobs.host) };
-        let member = self.jobs.attach(member, number, account.user()).await?;
-        let reducing = Reducing::new(Arc::clone(&member), number);
-        let session = self.sessions.open(Session::new(Participation::Job(reducing), account));
         let (sender, events) = mpsc::channel(EVENTS);
-        let (jobs, id) = (Arc::clone(&self.jobs), session.id);
+        let (jobs, sessions) = (Arc::clone(&self.jobs), Arc::clone(&self.sessions));
         tokio::spawn(async move {
+            let attached = tokio::select! {
+                attached = attach(&jobs, joining, number, (account.user(), &sender)) => attached,
+                () = process.ended() => return,
+                () = sender.closed() => return,
+                () = jobs.stopped() => Err(shutting_down()),
+            };
+            let member = match attached {
+                Ok(member) => member,
+                Err(status) => return drop(sender.send(Err(status)).await),
+            };
+            let reducing = Reducing::new(Arc::clone(&member), number);
+            let session = sessions.open(Session::new(Participation::Job(reducing), account));
             tokio::select! {
-                () = tell(member.phase(), id, (&jobs.host, number), &sender) => {}
+                () = tell(member.phase(), session.id, (&jobs.host, number), &sender) => {}
                 () = waiting::say(&job, (&member, number), &sender) => {}
                 () = process.ended() => {}
             }
@@ -85,7 +94,7 @@ impl Agent for Service {
             // the session, and the process would not receive the reason for the job's end.
             stay(&jobs, &process, &sender).await;
         });
-        Ok(Response::new(Events { events, _session: session }))
+        Ok(Response::new(Events(events)))
     }
 
     async fn open_training(
@@ -114,8 +123,9 @@ impl Agent for Service {
                 () = stay(&jobs, &process, &sender) => {}
                 () = waiting::pass_on(&job, &mut waiting, &sender) => {}
             }
+            drop(session);
         });
-        Ok(Response::new(Events { events, _session: session }))
+        Ok(Response::new(Events(events)))
     }
 
     async fn begin_training(
@@ -305,6 +315,24 @@ fn check_name(whose: &str, name: &str) -> Result<(), Status> {
     Ok(())
 }
 
+/// Attaches a process to the host's membership in a job when all processes of the job on this host have come.
+/// Reports the missing ones until then.
+async fn attach(
+    jobs: &Jobs,
+    joining: JobMember,
+    number: u32,
+    (user, events): (User, &mpsc::Sender<Result<v1::JobEvent, Status>>),
+) -> Result<Arc<Member>, Status> {
+    let arrival = jobs.arrive(&joining, number).await?;
+    if let Some(arrival) = &arrival {
+        tokio::select! {
+            () = arrival.complete() => {}
+            () = waiting::for_processes(&joining.job, arrival, events) => {}
+        }
+    }
+    jobs.attach(joining, number, user).await
+}
+
 /// Sends an event for each new phase of a membership until the job is over or the client stops
 /// reading.
 async fn tell(
@@ -355,16 +383,13 @@ async fn stay<E>(jobs: &Jobs, process: &Process, events: &mpsc::Sender<Result<E,
 pub(crate) type JobEvents = Events<v1::JobEvent>;
 pub(crate) type TrainingEvents = Events<v1::TrainingEvent>;
 
-/// The stream of events of a session. The server drops it when the client has gone.
-pub(crate) struct Events<E> {
-    events: mpsc::Receiver<Result<E, Status>>,
-    _session: OpenSession,
-}
+/// The stream of events of a session. The server drops it when the client has gone, and the session then ends.
+pub(crate) struct Events<E>(mpsc::Receiver<Result<E, Status>>);
 
 impl<E> Stream for Events<E> {
     type Item = Result<E, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.events.poll_recv(context)
+        self.0.poll_recv(context)
     }
 }

@@ -11,6 +11,7 @@ use tributary_api::agent::{Moments, v1};
 
 use tributary_ps::client::Waiting;
 
+use super::arrivals::Arrival;
 use super::member::{Member, Phase};
 
 /// Reports to the process and the log what the job waits for, until the caller drops the future.
@@ -40,12 +41,40 @@ pub(super) async fn say(
             continue;
         }
         let what = what.unwrap_or_else(|| "the job to start".to_owned()) + &reasons(member).await;
-        let seconds = time.as_secs();
-        tracing::info!(job, seconds, what, "waiting");
-        let event = Some(Event::Waiting(v1::Waiting { what, seconds }));
-        // If the process does not read now, the report is dropped; the process gets the next report.
-        let _ = events.try_send(Ok(v1::JobEvent { event }));
+        report(job, (what, time.as_secs()), events);
     }
+}
+
+/// Reports to the process and the log which processes of the host have not come, until the caller drops
+/// the future.
+pub(super) async fn for_processes(
+    job: &str,
+    arrival: &Arrival,
+    events: &mpsc::Sender<Result<v1::JobEvent, Status>>,
+) {
+    let opened = Instant::now();
+    let mut looks = interval(Moments::LOOK_INTERVAL);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut moments = Moments::default();
+    loop {
+        looks.tick().await;
+        let (time, missing) = (opened.elapsed(), arrival.missing());
+        if missing.is_empty() || !moments.is_one(time) {
+            continue;
+        }
+        let numbers: Vec<_> = missing.iter().map(u32::to_string).collect();
+        let word = if numbers.len() == 1 { "process" } else { "processes" };
+        let what = format!("{word} {} of this host to join the job", numbers.join(", "));
+        report(job, (what, time.as_secs()), events);
+    }
+}
+
+/// Reports a wait to the process and the log.
+fn report(job: &str, (what, seconds): (String, u64), events: &mpsc::Sender<Result<v1::JobEvent, Status>>) {
+    tracing::info!(job, seconds, what, "waiting");
+    let event = Some(Event::Waiting(v1::Waiting { what, seconds }));
+    // If the process does not read now, the report is dropped; the process gets the next report.
+    let _ = events.try_send(Ok(v1::JobEvent { event }));
 }
 
 /// The wait of a process for the other processes of its host.

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use tokio::sync::mpsc;
 use tonic::Code;
-use tributary_client::{Agent, ClientError, Job, JoinOptions, Operation, Reduced, Segment};
+use tributary_client::{Agent, ClientError, Job, JoinOptions, Operation, Reduced, Segment, Waiting};
 
 use crate::directory::TOKEN;
 use crate::hosts::{code, join, reduce};
@@ -283,6 +284,44 @@ async fn a_process_that_dies_takes_its_host_out_of_the_job_and_is_named() {
     let error = waiting.await.unwrap_err().to_string();
     assert!(error.contains("the process of rank 1 is gone"), "{error}");
     drop(hosts);
+}
+
+#[tokio::test]
+async fn a_host_joins_when_all_of_its_processes_have_come() {
+    let hosts = Hosts::of_processes(PROCESSES).await;
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let told_of = move |waiting: &Waiting| drop(tell.send(waiting.what.clone()));
+    let first = join(hosts.socket(0), options(0, 0).on_waiting(told_of));
+    let others = [(0, 1), (1, 0), (1, 1)].map(|(host, number)| join(hosts.socket(host), options(number, host)));
+    let mut joining = Box::pin(async { tokio::join!(first, join_all(others)) });
+    let missing = tokio::select! {
+        what = told.recv() => what.unwrap(),
+        _ = &mut joining => panic!("a process of w0 has not come"),
+    };
+    assert_eq!(missing, "process 2 of this host to join the job");
+    assert_eq!(hosts.directory.heard(), ["w1 joins"]);
+    let late = join(hosts.socket(0), options(2, 0));
+    let ((first, others), late) = tokio::join!(joining, late);
+    let jobs: Vec<_> = [first].into_iter().chain(others).chain([late]).map(Result::unwrap).collect();
+    assert_eq!(hosts.directory.heard(), ["w0 joins", "w1 joins"]);
+    for outcome in sum(&jobs, 10).await {
+        assert_eq!(outcome.unwrap().0, [15.0; 10]);
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_ends_before_the_others_have_come_is_replaced() {
+    let hosts = Hosts::of_processes(PROCESSES).await;
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let told_of = move |waiting: &Waiting| drop(tell.send(waiting.what.clone()));
+    tokio::select! {
+        joined = join(hosts.socket(0), options(0, 0).on_waiting(told_of)) => panic!("{joined:?}"),
+        what = told.recv() => assert_eq!(what.unwrap(), "processes 1, 2 of this host to join the job"),
+    }
+    let jobs = join_all_processes(&hosts).await;
+    for outcome in sum(&jobs, 10).await {
+        assert_eq!(outcome.unwrap().0, [15.0; 10]);
+    }
 }
 
 #[tokio::test]

@@ -734,7 +734,8 @@ pub mod agent_client {
             self
         }
         /// Takes part in a job for the calling process. If this host is a member that no process uses, the
-        /// process takes part at once. Otherwise it takes part when all members have joined.
+        /// process takes part at once. Otherwise it takes part when all members have joined. If several
+        /// processes of this host take part, the host joins when all of them have called.
         ///
         /// The stream carries Started, and later Failed or Ended. At any time before the end it may carry
         /// Waiting. It stays open until the process closes it. If a process closes it without CloseJob, the
@@ -1166,7 +1167,8 @@ pub mod agent_server {
             + std::marker::Send
             + 'static;
         /// Takes part in a job for the calling process. If this host is a member that no process uses, the
-        /// process takes part at once. Otherwise it takes part when all members have joined.
+        /// process takes part at once. Otherwise it takes part when all members have joined. If several
+        /// processes of this host take part, the host joins when all of them have called.
         ///
         /// The stream carries Started, and later Failed or Ended. At any time before the end it may carry
         /// Waiting. It stays open until the process closes it. If a process closes it without CloseJob, the
