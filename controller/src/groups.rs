@@ -18,8 +18,8 @@ use crate::state::CreateError;
 
 /// The longest id of a group, in bytes.
 const MAX_ID: usize = 64;
-/// The fewest slots with which the job of a group is created. With fewer slots, the group would wait for results most of
-/// the time.
+/// The fewest slots with which the job of a group is created.
+/// With fewer slots, the group would wait for results most of the time.
 const FEWEST_SLOTS: u32 = 64;
 
 /// The reason why a group has no job.

@@ -315,8 +315,8 @@ fn check_name(whose: &str, name: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// Attaches a process to the host's membership in a job when all processes of the job on this host have come.
-/// Reports the missing ones until then.
+/// Attaches a process to the host's membership in a job, when all processes of the host have come.
+/// Reports the missing processes until then.
 async fn attach(
     jobs: &Jobs,
     joining: JobMember,
@@ -383,7 +383,7 @@ async fn stay<E>(jobs: &Jobs, process: &Process, events: &mpsc::Sender<Result<E,
 pub(crate) type JobEvents = Events<v1::JobEvent>;
 pub(crate) type TrainingEvents = Events<v1::TrainingEvent>;
 
-/// The stream of events of a session. The server drops it when the client has gone, and the session then ends.
+/// The stream of events of a session. The server drops it when the client has gone; the session then ends.
 pub(crate) struct Events<E>(mpsc::Receiver<Result<E, Status>>);
 
 impl<E> Stream for Events<E> {

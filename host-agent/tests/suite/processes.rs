@@ -292,7 +292,8 @@ async fn a_host_joins_when_all_of_its_processes_have_come() {
     let (tell, mut told) = mpsc::unbounded_channel();
     let told_of = move |waiting: &Waiting| drop(tell.send(waiting.what.clone()));
     let first = join(hosts.socket(0), options(0, 0).on_waiting(told_of));
-    let others = [(0, 1), (1, 0), (1, 1)].map(|(host, number)| join(hosts.socket(host), options(number, host)));
+    let others =
+        [(0, 1), (1, 0), (1, 1)].map(|(host, number)| join(hosts.socket(host), options(number, host)));
     let mut joining = Box::pin(async { tokio::join!(first, join_all(others)) });
     let missing = tokio::select! {
         what = told.recv() => what.unwrap(),

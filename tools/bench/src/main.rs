@@ -17,7 +17,7 @@ use tributary::VERSION;
 use tributary::lab::{rights, tributary_program};
 use tributary_cli::output;
 
-use measurements::{agent, allreduce, degraded, endurance, plan, scale, schedule, simulate, switch};
+use measurements::{agent, allreduce, degraded, endurance, node, plan, scale, schedule, simulate, switch};
 
 /// Measures the fabric, the agent, the protocol, the switch and the planner, and breaks fabrics on
 /// purpose
@@ -58,6 +58,7 @@ enum Command {
     DegradedWorker(degraded::DegradedWorkerArgs),
     Endurance(endurance::EnduranceArgs),
     Forwarding(switch::forwarding::ForwardingArgs),
+    Node(node::NodeArgs),
     Overlap(allreduce::overlap::OverlapArgs),
     Plan(plan::PlanArgs),
     Scale(scale::ScaleArgs),
@@ -70,8 +71,8 @@ impl Command {
     fn makes_labs(&self) -> bool {
         match self {
             Self::Agent(_) | Self::Allreduce(_) | Self::Chaos(_) | Self::Degraded(_) => true,
-            Self::Endurance(_) | Self::Forwarding(_) | Self::Overlap(_) | Self::Schedule(_) => true,
-            Self::Switch(_) => true,
+            Self::Endurance(_) | Self::Forwarding(_) | Self::Node(_) | Self::Overlap(_) => true,
+            Self::Schedule(_) | Self::Switch(_) => true,
             Self::ChaosWorker(_) | Self::DegradedWorker(_) => false,
             Self::Plan(_) | Self::Scale(_) | Self::Simulate(_) => false,
         }
@@ -104,6 +105,7 @@ fn run(command: &Command) -> Result<()> {
         Command::DegradedWorker(args) => degraded::run_worker(args),
         Command::Endurance(args) => endurance::run(args),
         Command::Forwarding(args) => switch::forwarding::run(args),
+        Command::Node(args) => node::run(args),
         Command::Overlap(args) => allreduce::overlap::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Scale(args) => scale::run(args),

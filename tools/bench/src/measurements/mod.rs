@@ -7,6 +7,7 @@ mod counters;
 pub(crate) mod degraded;
 pub(crate) mod endurance;
 mod networks;
+pub(crate) mod node;
 pub(crate) mod plan;
 mod ranks;
 pub(crate) mod scale;

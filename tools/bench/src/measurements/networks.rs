@@ -4,7 +4,7 @@
 //! and one has kernel bridges.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use tempfile::TempDir;
@@ -53,8 +53,7 @@ impl Shape {
         switches: Switches,
         stop: &mut Stop,
     ) -> Result<Network> {
-        let file = self.folder.path().join("topology.toml");
-        fs::write(&file, toml::to_string(&self.variant(rate, switches))?)?;
+        let file = self.file(Some(rate), switches)?;
         let (aggregation, loss) = match switches {
             Switches::Ours { aggregation, loss } => (aggregation, loss),
             Switches::Bridges => (Aggregation::Tree, 0.0),
@@ -64,15 +63,38 @@ impl Shape {
         Ok(Network { lab, record })
     }
 
+    /// Brings up the network with this project's switches, whose processes may use all processors.
+    ///
+    /// With `rate` of `None`, the links are as fast as the machine allows.
+    pub(super) async fn up_unpinned(
+        &self,
+        name: &str,
+        rate: Option<u64>,
+        stop: &mut Stop,
+    ) -> Result<Network> {
+        let file = self.file(rate, Switches::OURS)?;
+        let args = if rate.is_some() { FabricArgs::with_loss(0.0) } else { FabricArgs::without_rates() };
+        let (lab, record) = up_fabric(name, &file, &args.with_mtu(self.mtu), stop).await?;
+        Ok(Network { lab, record })
+    }
+
+    /// Writes the topology file of a variant.
+    fn file(&self, rate: Option<u64>, switches: Switches) -> Result<PathBuf> {
+        let file = self.folder.path().join("topology.toml");
+        fs::write(&file, toml::to_string(&self.variant(rate, switches))?)?;
+        Ok(file)
+    }
+
     /// Makes the network of the variant with bridges, without any daemon.
-    pub(super) fn up_bare(&self, name: &str, rate: u64) -> Result<Lab> {
+    ///
+    /// With `rate` of `None`, the links are as fast as the machine allows. If `pinned` is true, the processes at a node
+    /// stay on one processor.
+    pub(super) fn up_bare(&self, name: &str, rate: Option<u64>, pinned: bool) -> Result<Lab> {
         let text = toml::to_string(&self.variant(rate, Switches::Bridges))?;
         let topology = with_mtu(Topology::parse(&text, self.topology.name())?, self.mtu)?;
-        let switches = SwitchKind::Bridge;
-        Ok(Lab::up(
-            &topology,
-            &LabOptions { switches, offloads: true, pinned: true, ..LabOptions::new(name) },
-        )?)
+        let (switches, rates) = (SwitchKind::Bridge, rate.is_some());
+        let options = LabOptions { switches, rates, offloads: true, pinned, ..LabOptions::new(name) };
+        Ok(Lab::up(&topology, &options)?)
     }
 
     /// Returns the hosts of the workers, by rank.
@@ -81,17 +103,19 @@ impl Shape {
         workers.filter_map(|worker| Some(self.topology.get(worker)?.name.clone())).collect()
     }
 
-    /// Returns the topology with all links at one rate.
+    /// Returns the topology with all links at one rate, or with its own rates.
     ///
     /// For bridges all switches are plain, so that the lab makes kernel bridges.
-    fn variant(&self, rate: u64, switches: Switches) -> Table {
+    fn variant(&self, rate: Option<u64>, switches: Switches) -> Table {
         let mut table = self.table.clone();
-        let defaults = table.entry("defaults").or_insert_with(|| Table::new().into());
-        if let Some(defaults) = defaults.as_table_mut() {
-            defaults.insert("rate".to_owned(), format_rate(rate).into());
-        }
-        for link in entries(&mut table, "link") {
-            link.remove("rate");
+        if let Some(rate) = rate {
+            let defaults = table.entry("defaults").or_insert_with(|| Table::new().into());
+            if let Some(defaults) = defaults.as_table_mut() {
+                defaults.insert("rate".to_owned(), format_rate(rate).into());
+            }
+            for link in entries(&mut table, "link") {
+                link.remove("rate");
+            }
         }
         if switches == Switches::Bridges {
             for switch in entries(&mut table, "switch") {

@@ -140,7 +140,7 @@ struct RankCounters {
 async fn turn(Network { lab, record }: &Network, args: &AgentArgs) -> Result<AgentTurn> {
     let (bytes, iterations) = (args.size.as_u64(), args.iterations);
     let before = Taken::read(lab, record)?;
-    let lines = timeout(PATIENCE, reduce_on_all(lab, record, bytes, iterations, &[])).await;
+    let lines = timeout(PATIENCE, reduce_on_all(lab, record, (bytes, 1), iterations, &[])).await;
     let lines = lines.with_context(|| format!("a turn has not ended after {PATIENCE:?}"))??;
     let after = Taken::read(lab, record)?;
     let timings = timing::of_all(lines.iter().map(String::as_str), iterations)?;

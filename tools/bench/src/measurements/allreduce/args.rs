@@ -10,7 +10,7 @@ use tributary_cli::options::{probability, size};
 use super::baseline::Baselines;
 use crate::measurements::common::rate;
 
-pub(super) const BYTES_PER_ELEMENT: u64 = 4;
+pub(in crate::measurements) const BYTES_PER_ELEMENT: u64 = 4;
 
 /// Times all-reduces of f32 over links of the same rate: by this project's fabric, by the fabric with
 /// aggregation on leaves only, by PyTorch's gloo, by Open MPI, and by this project's server without aggregation in

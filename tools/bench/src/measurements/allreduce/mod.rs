@@ -22,8 +22,10 @@ use tributary_files::Readers;
 
 use crate::measurements::common::until_stopped;
 pub(crate) use args::AllReduceArgs;
-use args::BYTES_PER_ELEMENT;
+pub(super) use args::BYTES_PER_ELEMENT;
+pub(super) use gloo::{Gloo, GlooWork};
 pub(super) use own_contenders::run as reduce_on_all;
+pub(super) use processor::Processor;
 pub(super) use timing::tensors_of_a_turn;
 use tributary::WrongUse;
 use tributary_picture::{PngError, png};

@@ -161,14 +161,15 @@ async fn measure(args: &OverlapArgs) -> Result<OverlapReport> {
 
 /// Returns the time that one all-reduce took on its slowest rank.
 async fn turn(Network { lab, record }: &Network, bytes: u64, options: &[&str]) -> Result<f64> {
-    let lines = timeout(PATIENCE, own_contenders::run(lab, record, bytes, 1, options)).await;
+    let lines = timeout(PATIENCE, own_contenders::run(lab, record, (bytes, 1), 1, options)).await;
     let lines = lines.with_context(|| format!("a turn has not ended after {PATIENCE:?}"))??;
     let timings = timing::of_all(lines.iter().map(String::as_str), 1)?;
     Ok(timings.first().context("no rank printed a result")?.slowest)
 }
 
 async fn small(Network { lab, record }: &Network) -> Result<Small> {
-    let lines = timeout(PATIENCE, own_contenders::run(lab, record, SMALL_BYTES, SMALL_ITERATIONS, &[])).await;
+    let lines =
+        timeout(PATIENCE, own_contenders::run(lab, record, (SMALL_BYTES, 1), SMALL_ITERATIONS, &[])).await;
     let lines =
         lines.with_context(|| format!("the small all-reduces have not ended after {PATIENCE:?}"))??;
     let said = lines.iter().map(|line| {

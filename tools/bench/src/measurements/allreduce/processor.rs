@@ -26,14 +26,14 @@ struct ProcessorSample {
 
 /// Reads the processors' counters continuously until it is dropped.
 #[derive(Debug)]
-pub(super) struct Processor {
+pub(in crate::measurements) struct Processor {
     samples: Arc<Mutex<Vec<ProcessorSample>>>,
     thread: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Processor {
     /// Starts to read the counters.
-    pub(super) fn watch() -> Self {
+    pub(in crate::measurements) fn watch() -> Self {
         let samples = Arc::<Mutex<Vec<ProcessorSample>>>::default();
         let (stop, stopped) = mpsc::channel();
         let into = samples.clone();
@@ -50,7 +50,7 @@ impl Processor {
     /// Returns the share of all processors' time between two times in which they were not idle.
     ///
     /// It includes all programs, and the time that the hypervisor took away.
-    pub(super) fn busy(&self, began: f64, ended: f64) -> Option<f64> {
+    pub(in crate::measurements) fn busy(&self, began: f64, ended: f64) -> Option<f64> {
         let samples = self.samples.lock().ok()?;
         let first = samples.iter().rfind(|sample| sample.at <= began).or(samples.first())?;
         let last = samples.iter().find(|sample| sample.at >= ended).or(samples.last())?;

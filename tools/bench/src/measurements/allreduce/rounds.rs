@@ -16,7 +16,7 @@ use tributary_topology::format_rate;
 
 use super::args::AllReduceArgs;
 use super::baseline::Baselines;
-use super::gloo::Gloo;
+use super::gloo::{Gloo, GlooWork};
 use super::openmpi::OpenMpi;
 use super::own_contenders;
 use super::processor::Processor;
@@ -146,8 +146,10 @@ impl<'a> Site<'a> {
         let bridges = if has(&[Contender::Server]) {
             Some(Bridges::Server(shape.up(&name, rate, Switches::Bridges, &mut stop).await?))
         } else if gloo || openmpi {
-            let (lab, hosts) = (shape.up_bare(&name, rate)?, shape.workers());
-            let gloo = if gloo { Some(start_gloo(args, &lab, &hosts).await?) } else { None };
+            let (lab, hosts) = (shape.up_bare(&name, Some(rate), true)?, shape.workers());
+            let work =
+                GlooWork { python: &args.python, elements: args.elements(), iterations: args.iterations };
+            let gloo = if gloo { Some(Gloo::start(&lab, &hosts, work).await?) } else { None };
             let openmpi = openmpi.then(|| OpenMpi::prepare(&lab, &hosts)).transpose()?;
             Some(Bridges::Bare { gloo, openmpi, lab })
         } else {
@@ -214,9 +216,4 @@ fn fabric_for(case: &Case) -> Option<Switches> {
         Contender::Gloo | Contender::OpenMpi | Contender::OpenMpiRing | Contender::Server => return None,
     };
     Some(Switches::Ours { aggregation, loss: case.loss })
-}
-
-async fn start_gloo(args: &AllReduceArgs, lab: &Lab, hosts: &[String]) -> Result<Gloo> {
-    let started = timeout(PATIENCE_TO_START, Gloo::start(lab, hosts, args)).await;
-    started.with_context(|| format!("gloo's ranks are not connected after {PATIENCE_TO_START:?}"))?
 }

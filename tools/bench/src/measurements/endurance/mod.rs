@@ -167,7 +167,7 @@ async fn fill(network: &mut Network) -> Result<()> {
 
 /// Runs one turn.
 async fn reduce(network: &Network, bytes: u64, iterations: u32) -> Result<()> {
-    let reducing = reduce_on_all(&network.lab, &network.record, bytes, iterations, &[]);
+    let reducing = reduce_on_all(&network.lab, &network.record, (bytes, 1), iterations, &[]);
     let done = timeout(PATIENCE, reducing).await;
     done.with_context(|| format!("a turn has not ended after {PATIENCE:?}"))??;
     Ok(())
