@@ -32,8 +32,11 @@ from torch._C._distributed_c10d import (
 )
 
 from tributary.errors import DeadlineError, SumError, TributaryError
-from tributary.job import Job, Reduced, Reduction
+from tributary.job import Job, Reduced
 from tributary.pending import callbacks
+from tributary.torch.devices.device import Device, device_of
+from tributary.torch.devices.node import node_group
+from tributary.torch.devices.sums import DeviceSums, DeviceWork
 from tributary.torch.gloo import Gloo
 from tributary.torch.group import NAME, OVERRIDDEN, Group, made
 from tributary.torch.group_job import GroupJob
@@ -44,7 +47,7 @@ from tributary.torch.memory_ranges import MemoryRange, bytes_of, memory_ranges_o
 from tributary.torch.profiling import ProfilerEvent
 from tributary.torch.scatter import Scatter
 from tributary.torch.traffic_counters import TrafficCounters, announce, logger
-from tributary.torch.work import CoalescedWork, FabricWork, FinishingWork, PythonWork
+from tributary.torch.work import CoalescedWork, FabricWork, FinishingWork, PythonWork, timeout_error
 from tributary.values import overlap_error, tensor_elements_overlap
 
 BY_GLOO = (
@@ -98,7 +101,9 @@ _interpreter_ends = False
 def register() -> None:
     """Registers the backend with `torch.distributed`. Both entry points call this."""
     if NAME.upper() not in dist.Backend._plugins:
-        dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
+        accelerator = torch.accelerator.current_accelerator()
+        devices = ["cpu", *([accelerator.type] if accelerator else [])]
+        dist.Backend.register_backend(NAME, create, extended_api=True, devices=devices)
         # Functions run in the reverse order of their registration, and the functions of scripts may use groups.
         atexit.register(_end_gloo_of_all_groups)
 
@@ -205,7 +210,7 @@ class FabricBackend(Backend):
         self._sequence = 0
         self._job: Job | None = None
         self._timeout = timeout
-        self._under_way: dict[Reduction, tuple[FabricWork, list[MemoryRange]]] = {}
+        self._under_way: dict[Answer[Any], tuple[FabricWork | DeviceWork, list[MemoryRange]]] = {}
         """The all-reduces in flight, with the memory that each of them uses."""
         self._by_gloo_under_way: list[tuple[ref[FinishingWork], list[MemoryRange]]] = []
         """Collectives by gloo that may be in flight, with the memory that each of them uses."""
@@ -244,6 +249,9 @@ class FabricBackend(Backend):
                 announce(
                     rank, f"the job numbers its ranks in the order of its hosts, and messages have its numbers: {pairs}"
                 )
+        self._device_sums = DeviceSums(
+            partial(node_group, PrefixStore("node/", self._store), rank, hosts.of_ranks, timeout)
+        )
         # All groups of the process count with the counters of the group that is in the job.
         self.counters: TrafficCounters = TrafficCounters(self._job) if first is None else first.counters
         # Make gloo's group last, because it waits longest for a missing rank.
@@ -264,6 +272,11 @@ class FabricBackend(Backend):
         if self._job is None:
             raise ValueError(f"this group does not take part in a job: {self._without_job or 'it has ended'}")
         return self._job
+
+    @property
+    def device_memory(self) -> int:
+        """Bytes of pinned host memory for tensors of devices."""
+        return self._device_sums.nbytes
 
     def getBackendName(self) -> str:  # noqa: N802
         """The backend's name in `torch.distributed`."""
@@ -286,6 +299,11 @@ class FabricBackend(Backend):
         # network does not know.
         what = f"all-reduce {{}} of {tuple(tensor.shape)}, {operator.name} of {tensor.dtype}"
         deadline = _timeout(opts)
+        if (device := device_of(tensor)) is not None:
+            divisor = size if is_average else 1
+            return self._made(
+                self._from_device(job, device, "allreduce", what, tensor, tensor, divisor, deadline=deadline)
+            )
         if tensor.dtype not in INTEGERS:
             then = partial(_divide, [tensor.detach()], size) if is_average else None
             return self._made(self._over_fabric(job, "allreduce", what, tensor, tensors, then, deadline=deadline))
@@ -355,12 +373,27 @@ class FabricBackend(Backend):
         # Check all arguments before the first collective starts, so that after an error none has started.
         is_average = operator == ReduceOp.AVG
         scatters = [
-            Scatter.of(output, parts, self.rank(), size, is_average=is_average)
+            Scatter.of(output, parts, self.rank(), size, is_average=is_average, widens=device_of(output) is None)
             for output, parts in zip(outputs, inputs, strict=True)
         ]
         for scatter in scatters:
             output = scatter.output
             what = f"reduce-scatter {{}} of {tuple(scatter.whole.shape)}, {operator.name} of {output.dtype}"
+            if (device := device_of(output)) is not None:
+                works.append(
+                    self._from_device(
+                        job,
+                        device,
+                        "reduce_scatter",
+                        what,
+                        scatter.whole,
+                        output,
+                        scatter.divisor,
+                        first=scatter.first,
+                        deadline=_timeout(opts),
+                    )
+                )
+                continue
             works.append(
                 self._over_fabric(
                     job,
@@ -548,9 +581,8 @@ class FabricBackend(Backend):
         """
         self._check_process()
         self._check_order()
-        for result in results:
-            if tensor_elements_overlap(result):
-                raise TributaryError(str(overlap_error("tensor", result.shape)))
+        _check_overlap(results)
+        self._device_sums.wait_until_started()
         name = what
 
         def count() -> str:
@@ -572,6 +604,15 @@ class FabricBackend(Backend):
             if then is not None:
                 then()
 
+        self._count_over_fabric(job, collective, values.nbytes if nbytes is None else nbytes)
+        # Add this callback before the work's own callback, which wakes the callers.
+        answer.add_done_callback(lambda answer: self._note_timeout(name, answer))
+        work = FabricWork(name, answer, results, finish, event)
+        self._under_way[answer] = work, memory_ranges_of([values, *results])
+        answer.add_done_callback(lambda _: self._under_way.pop(answer, None))
+        return work
+
+    def _count_over_fabric(self, job: Job, collective: str, nbytes: int) -> None:
         if collective == "allreduce" and not self._is_announced:
             self._is_announced = True
             of_group = f" of a group by {self._group_job.name}" if self._group_job is not None else ""
@@ -580,25 +621,87 @@ class FabricBackend(Backend):
                 f"gradients{of_group} go over the fabric: {self.size()} ranks, {job.switches} switch"
                 f"{'es' * (job.switches != 1)}, slices of {job.values_per_slice} values",
             )
-        self.counters.count_fabric(collective, values.nbytes if nbytes is None else nbytes)
+        self.counters.count_fabric(collective, nbytes)
 
-        def note(answer: Answer[Reduced]) -> None:
-            if isinstance(answer.exception(), DeadlineError):
-                self._timed_out = self._timed_out or name
+    def _note_timeout(self, name: str, answer: Answer[Reduced]) -> None:
+        if isinstance(answer.exception(), DeadlineError):
+            self._timed_out = self._timed_out or name
 
-        # Add this callback before the work's own callback, which wakes the callers.
-        answer.add_done_callback(note)
-        work = FabricWork(name, answer, results, finish, event)
-        self._under_way[answer] = work, memory_ranges_of([values, *results])
-        answer.add_done_callback(lambda _: self._under_way.pop(answer, None))
+    def _from_device(
+        self,
+        job: Job,
+        device: Device,
+        collective: str,
+        what: str,
+        values: torch.Tensor,
+        result: torch.Tensor,
+        divisor: int,
+        *,
+        first: int = 0,
+        deadline: timedelta | None = None,
+    ) -> DeviceWork:
+        """Starts to sum a tensor of a device over all ranks.
+
+        Args:
+            job: the job of the group.
+            device: the device of the tensors.
+            collective: the collective for metrics and profiler.
+            what: the collective's name, which must be the same on all ranks, with a placeholder for its number.
+            values: the values.
+            result: takes elements of the sum.
+            divisor: the number by which sums are divided.
+            first: the index in `values` of the element that `result` begins with.
+            deadline: the time that each part may take [default: the group's timeout].
+        """
+        self._check_process()
+        self._check_order()
+        _check_overlap([result])
+        self._wait_for_memory([values, result], also_by_gloo=True)
+        self._sequence += 1
+        name = what.format(self._sequence)
+
+        def start(part: torch.Tensor, number: int) -> Answer[None]:
+            return self._start_part(job, f"{name}, part {number}", part, divisor, deadline or self._timeout)
+
+        work = self._device_sums.start(device, name, values, result, first, start, ProfilerEvent(collective))
+        self._count_over_fabric(job, collective, values.nbytes)
+        self._under_way[work.ended] = work, []
+        work.ended.add_done_callback(lambda ended: self._under_way.pop(ended, None))
         return work
 
+    def _start_part(self, job: Job, name: str, values: torch.Tensor, divisor: int, deadline: timedelta) -> Answer[None]:
+        """Starts to sum a part of a tensor, in place, from its copy in host memory."""
+        wide = wide_of(values) if values.dtype in INTEGERS else values
+        reduction = job.start(wide, name=name, deadline=deadline)
+        answer: Answer[None] = Answer()
+
+        def end(reduction: Answer[Reduced]) -> None:
+            self._note_timeout(name, reduction)
+            try:
+                with torch.inference_mode():
+                    self._check_whole(name, reduction.result(), job)
+                    if wide is not values:
+                        store_sums(wide, values, 0, divisor)
+                    elif divisor != 1:
+                        _divide([values], divisor)
+            except DeadlineError as error:
+                answer.set_exception(timeout_error(error))
+            except Exception as error:
+                answer.set_exception(error)
+            else:
+                answer.set_result(None)
+
+        reduction.add_done_callback(end)
+        return answer
+
     def _check_order(self) -> None:
-        """Checks that no collective has passed its timeout on this rank, because the other ranks may start it next.
+        """Checks that this rank may start another collective.
 
         Raises:
-            TributaryError: a collective has passed its timeout.
+            TributaryError: a collective has passed its timeout on this rank, so the other ranks may start it next; or
+                a sum of a device's tensor has failed, whose error no caller may have seen.
         """
+        self._device_sums.check()
         if self._timed_out is not None:
             raise TributaryError(
                 f"{self._timed_out} was given up in this process group after its timeout, so the next collectives of "
@@ -613,9 +716,11 @@ class FabricBackend(Backend):
         Raises:
             TributaryError: this thread completes results, and cannot wait for them.
         """
+        self._device_sums.wait_for_memory(tensors)
         if not self._under_way and not self._by_gloo_under_way:
             return
-        under_way: list[tuple[FabricWork | FinishingWork, list[MemoryRange]]] = [*self._under_way.values()]
+        under_way: list[tuple[FabricWork | DeviceWork | FinishingWork, list[MemoryRange]]]
+        under_way = [*self._under_way.values()]
         if also_by_gloo:
             # The caller may have dropped its work, and then does not read the result.
             by_gloo = [(work, ranges) for one, ranges in self._by_gloo_under_way if (work := one()) is not None]
@@ -700,6 +805,11 @@ class FabricBackend(Backend):
         elif self._job is not None:
             announce(self.rank(), self.counters.summary())
             problem = self._wait_for_all()
+            self._device_sums.end()
+            if self.device_memory:
+                announce(
+                    self.rank(), f"tensors of devices went through {self.device_memory >> 20} MiB of pinned memory"
+                )
             self.counters.report(waits=True)
             try:
                 self._job.close()
@@ -754,6 +864,7 @@ class FabricBackend(Backend):
         if self._group_job is not None:
             self._group_job.leave()
             self._group_job = None
+        self._device_sums.end()
         self._gloo.abort()
 
 
@@ -784,6 +895,17 @@ def _operator(opts: AllreduceOptions | ReduceScatterOptions) -> ReduceOp.RedOpTy
     around: Any = opts.reduceOp
     operator: ReduceOp.RedOpType = around.op
     return operator
+
+
+def _check_overlap(results: list[torch.Tensor]) -> None:
+    """Checks that the elements of each tensor have memory of their own.
+
+    Raises:
+        TributaryError: elements share memory.
+    """
+    for result in results:
+        if tensor_elements_overlap(result):
+            raise TributaryError(str(overlap_error("tensor", result.shape)))
 
 
 def _timeout(opts: Any) -> timedelta | None:

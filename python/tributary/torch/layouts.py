@@ -21,7 +21,7 @@ class Plain:
         """Copies views with the negative or the conjugate bit, and more on request.
 
         Args:
-            contiguous: true to copy also tensors that are not contiguous.
+            contiguous: true to copy also tensors that are not contiguous, and tensors of devices to host memory.
             kind: the type to which all tensors are converted, if given.
         """
         self._contiguous = contiguous
@@ -44,13 +44,18 @@ class Plain:
     def _tensor(self, tensor: torch.Tensor, is_written: bool) -> torch.Tensor:
         if tensor.layout != torch.strided:
             return tensor
-        is_plain = not (tensor.is_neg() or tensor.is_conj()) and (tensor.is_contiguous() or not self._contiguous)
+        is_plain = not (tensor.is_neg() or tensor.is_conj()) and (
+            (tensor.is_contiguous() and tensor.device.type == "cpu") or not self._contiguous
+        )
         if is_plain and self._kind in (None, tensor.dtype):
             return tensor
         tensor = tensor.detach()
         if is_written and tensor_elements_overlap(tensor):
             raise TributaryError(str(overlap_error("tensor", tensor.shape)))
         copy = tensor.resolve_conj().resolve_neg().contiguous()
+        if self._contiguous:
+            # A copy from a device waits for the device.
+            copy = copy.cpu()
         if self._kind is not None:
             copy = copy.to(self._kind)
         if is_written:

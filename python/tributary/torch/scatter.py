@@ -22,7 +22,7 @@ class Scatter:
     """The tensor to sum, and the elements of the sum to keep."""
 
     whole: torch.Tensor
-    """The input, or the concatenated inputs; integers in their wide form."""
+    """The input, or the concatenated inputs; integers in their wide form, if requested."""
     output: torch.Tensor
     first: int
     """The index in the sum of the output's first element."""
@@ -33,9 +33,17 @@ class Scatter:
 
     @staticmethod
     def of(
-        output: torch.Tensor, inputs: list[torch.Tensor], rank: int, size: int, *, is_average: bool = False
+        output: torch.Tensor,
+        inputs: list[torch.Tensor],
+        rank: int,
+        size: int,
+        *,
+        is_average: bool = False,
+        widens: bool = True,
     ) -> Scatter:
         """Prepares the reduce-scatter of one rank of `size`, with one input for each rank or a single input.
+
+        Integers of a device are widened later, in host memory, so that their copies are small: `widens` is false.
 
         Raises:
             ValueError: the number of elements for this rank is not the output's.
@@ -53,7 +61,7 @@ class Scatter:
         flat = [tensor.detach().reshape(-1) for tensor in inputs]
         whole = flat[0] if len(flat) == 1 else torch.cat(flat)
         nbytes = whole.nbytes
-        if whole.dtype in INTEGERS:
+        if whole.dtype in INTEGERS and widens:
             whole = wide_of(whole)
         return Scatter(whole, output.detach(), sum(counts[:rank]), nbytes, size if is_average else 1)
 

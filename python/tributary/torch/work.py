@@ -86,14 +86,26 @@ class PythonWork(Work):
                 return self._future
             # `DistributedDataParallel` reports an exception that a callback raises. An exception that is set on the
             # future itself ends the process.
-            ended = Future[None]()
+            ended = self._new_future()
             self._future = future = ended.then(lambda _: self._outcome())
-        if self.is_completed():
+        if self._has_outcome():
             # No callbacks exist yet, so this thread runs none.
-            ended.set_result(None)
+            self._set_ended(ended)
         else:
-            self._on_end(lambda: callbacks.submit(lambda: ended.set_result(None)))
+            self._on_end(lambda: callbacks.submit(lambda: self._set_ended(ended)))
         return future
+
+    def _new_future(self) -> Future[Any]:
+        """Makes the future that is set at the end of the work."""
+        return Future()
+
+    def _has_outcome(self) -> bool:
+        """Returns true if `_outcome` does not wait."""
+        return self.is_completed()
+
+    def _set_ended(self, ended: Future[Any]) -> None:
+        """Sets the future after the end of the work."""
+        ended.set_result(None)
 
     def _wait_for_future(self) -> None:
         """Waits after the end of the work until its future, if any, is done. Callbacks may run later."""
@@ -127,8 +139,7 @@ class FabricWork(PythonWork):
                 with torch.inference_mode():
                     finish(answer.result())
             except DeadlineError as error:
-                # Scripts search for the word "timeout", which is in gloo's message.
-                self._error = DeadlineError(f"a timeout has passed: {error}")
+                self._error = timeout_error(error)
             except Exception as error:
                 self._error = error
             event.end()
@@ -189,7 +200,7 @@ class FabricWork(PythonWork):
         future = super().get_future()
         # PyTorch's own hook for half precision needs a future of another type: see `CARRY`.
         if self._tensors[0].dtype == torch.float16 and called_by_pytorch():
-            return _carrier()(future, self._tensors)
+            return future_for_hook(future, self._tensors)
         return future
 
     def _outcome(self) -> Tensors:
@@ -364,6 +375,11 @@ class CoalescedWork(PythonWork):
         next_one()
 
 
+def timeout_error(error: DeadlineError) -> DeadlineError:
+    """Returns an error with the word "timeout", for which scripts search, because it is in gloo's message."""
+    return DeadlineError(f"a timeout has passed: {error}")
+
+
 def _flat(value: Any) -> Tensors:
     if isinstance(value, torch.Tensor):
         return [value]
@@ -394,6 +410,11 @@ def start(ended: Future[int], tensors: List[Tensor]) -> Future[List[Tensor]]:
 
 The declared type of the value of `ended` has no meaning. TorchScript needs no thread to wait.
 """
+
+
+def future_for_hook(future: Future[Any], tensors: Tensors) -> Future[Any]:
+    """Returns a future of tensors that ends with another future, for PyTorch's hook for half precision."""
+    return _carrier()(future, tensors)
 
 
 @cache

@@ -1,0 +1,1 @@
+"""Sums tensors of accelerators, such as GPUs, over the fabric."""
