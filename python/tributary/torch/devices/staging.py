@@ -206,12 +206,12 @@ class Staging:
 
     def _copy_out(self, part: Part) -> None:
         device = self._device
-        if self._free:
-            part.buffer = self._free.popleft()
-        else:
-            part.buffer = Buffer(device.host_buffer(self._part_size))
-            self._buffers += 1
         with device.on(self._out):
+            if self._free:
+                part.buffer = self._free.popleft()
+            else:
+                part.buffer = Buffer(device.host_buffer(self._part_size))
+                self._buffers += 1
             if part.number == 0:
                 # Not earlier, because the parts of earlier sums must not wait for this one.
                 part.sum.ready.wait(self._out)
@@ -283,12 +283,11 @@ class Staging:
         try:
             with torch.inference_mode():
                 part.copied_out.synchronize()
-                if part.share is not None:
-                    # The other ranks of the host contribute these elements.
-                    own = self._own(part)
-                    begin, end = (one.storage_offset() for one in (own, own[own.numel() :]))
+                if self._node is not None and part.share is not None:
+                    # The other ranks of the host contribute the other shares.
+                    begin = self._node.rank * part.share.numel()
                     part.values[:begin].zero_()
-                    part.values[end : self._shared(part)].zero_()
+                    part.values[begin + part.share.numel() : self._shared(part)].zero_()
                 answer = part.sum.start(part.values, part.number)
         except Exception as error:
             self._end_fabric(part, error)
