@@ -17,6 +17,7 @@ pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch
 from programs.simulated import FaultError, SimulatedDevice, SimulatedEvent, SimulatedStream
 
+from tributary import selftest
 from tributary.torch import work as works
 from tributary.torch.devices import sums
 from tributary.torch.devices.device import Device
@@ -107,12 +108,23 @@ class Program:
         self.in_fabric.append((values, number, answer))
         return answer
 
-    def end_part(self) -> None:
-        values, number, answer = self.in_fabric.pop(self.random.randrange(len(self.in_fabric)))
+    def end_any_part(self) -> None:
+        self.end_part(self.random.randrange(len(self.in_fabric)))
+
+    def end_part(self, index: int) -> None:
+        values, number, answer = self.in_fabric.pop(index)
         self.device.access(values, writes=True)
         with torch.inference_mode():
             values.copy_((values * 2 + number) % MODULUS)
         answer.set_result(None)
+
+    def can_start(self) -> bool:
+        """Returns true if a part can start over the fabric at once.
+
+        A step must not wait, because only this thread lets the device and the fabric continue.
+        """
+        to_start = self.sums.staging._to_start if self.sums._stagings else None
+        return bool(to_start) and to_start[0].copied_out.is_reached
 
     def step(self) -> bool:
         """Lets the device, the fabric or a thread make a step; returns false if none of them can."""
@@ -120,10 +132,8 @@ class Program:
         if self.calls:
             steps.append(lambda: self.calls.popleft()())
         if self.in_fabric:
-            steps.append(self.end_part)
-        to_start = self.sums.staging._to_start if self.sums._stagings else None
-        # The step must not wait, because only this thread lets the device and the fabric continue.
-        if to_start and to_start[0].copied_out.is_reached:
+            steps.append(self.end_any_part)
+        if self.can_start():
             steps.append(self.sums.staging.start_next)
         for error in filter(None, (work.exception() for work, _ in self.works)):
             raise error
@@ -149,6 +159,7 @@ class Program:
             self.check(values)
         while self.step():
             pass
+        assert self.sums.nbytes <= BUFFERS * PART_SIZE
 
     def acquire(self, values: Values, stream: SimulatedStream) -> None:
         """Lets a stream wait for the last operation on a tensor, as a correct script does."""
@@ -282,11 +293,16 @@ def callbacks_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 running: Program | None = None
 
 
-def run_program(seed: int, omitted: tuple[str, int] | None = None) -> Program:
+def start_program(seed: int, omitted: tuple[str, int] | None = None) -> Program:
     global running
     running = Program(seed, omitted)
-    running.run()
     return running
+
+
+def run_program(seed: int, omitted: tuple[str, int] | None = None) -> Program:
+    program = start_program(seed, omitted)
+    program.run()
+    return program
 
 
 @pytest.mark.parametrize("first", range(0, PROGRAMS, SEEDS))
@@ -296,6 +312,21 @@ def test_random_programs_are_ordered_and_have_right_values(first: int) -> None:
             run_program(seed)
         except Exception as error:
             raise AssertionError(f"program {seed}") from error
+
+
+def test_parts_overlap_in_a_bounded_number_of_buffers() -> None:
+    program = start_program(0)
+    values = program.make(10 * PART_SIZE // 4)
+    work = program.start(values.tensor, values.tensor, 0)
+    for ended in range(10):
+        # The parts that follow are copied out while the fabric adds.
+        while (program.device.step() or program.can_start()) and not work.ended.done():
+            if program.can_start():
+                program.sums.staging.start_next()
+        assert len(program.in_fabric) == min(BUFFERS, 10 - ended)
+        assert program.sums.nbytes == BUFFERS * PART_SIZE
+        program.end_part(0)
+    assert work.ended.done()
 
 
 def test_the_programs_find_each_missing_event_and_each_reused_memory() -> None:
@@ -355,6 +386,12 @@ def test_the_self_test_fails_if_a_rank_gets_wrong_values(run: Run) -> None:
     lines = run("selftest.py", "wrong", fails=True)
     assert "w0: rank 1 has 1 wrong results, first broadcast" in lines, lines
     assert "w0: FAILED" in lines, lines
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_the_self_test_refuses_a_device_that_the_machine_lacks() -> None:
+    with pytest.raises(SystemExit, match="PyTorch finds no device cuda on this machine"):
+        selftest.device_of("cuda")
 
 
 def finds(omitted: tuple[str, int]) -> bool:

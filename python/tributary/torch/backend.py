@@ -500,6 +500,7 @@ class FabricBackend(Backend):
         last one may be the collective's options.
         """
         self._check_process()
+        self._device_sums.check()
         given, opts = args, args[-1]
         operator = _operator(opts) if hasattr(opts, "reduceOp") else None
         if operator == ReduceOp.AVG:
