@@ -155,8 +155,7 @@ class DeviceSums:
         self._node_of = node_of
         self._stagings: dict[str, Staging] = {}
         self._recent: list[tuple[DeviceWork, list[MemoryRange]]] = []
-        """Sums whose result the device may not have, with the memory that each of them uses."""
-        self._failed: DeviceWork | None = None
+        """Sums that have failed or are in flight, with the memory that each of them uses."""
 
     def start(
         self,
@@ -194,17 +193,12 @@ class DeviceSums:
         finish = None if target.data_ptr() == result.data_ptr() else copy_back
         whole = staging.sum(values.view(-1), target.view(-1), first, start, finish)
         work = DeviceWork(name, device, whole, [result], event)
-        self._recent = [(one, ranges) for one, ranges in self._recent if not one.is_completed()]
+        self._recent = [(one, ranges) for one, ranges in self._recent if one.exception() or not one.is_completed()]
         self._recent.append((work, memory_ranges_of([source, result])))
-        whole.ended.add_done_callback(lambda _: self._note(work))
         return work
 
     def _run(self, staging: Staging) -> None:
         Thread(target=staging.run, name="tributary-staging", daemon=True).start()
-
-    def _note(self, work: DeviceWork) -> None:
-        if work.exception() is not None:
-            self._failed = self._failed or work
 
     def check(self) -> None:
         """Checks that no sum has failed, because the device may have used its result.
@@ -212,11 +206,12 @@ class DeviceSums:
         Raises:
             TributaryError: a sum has failed.
         """
-        if self._failed is not None:
-            raise TributaryError(
-                f"{self._failed.name} has failed ({self._failed.exception()}), so this process group starts no more "
-                "collectives. Destroy the group on all ranks, and make another one"
-            ) from self._failed.exception()
+        for work, _ in self._recent:
+            if (error := work.exception()) is not None:
+                raise TributaryError(
+                    f"{work.name} has failed ({error}), so this process group starts no more collectives. Destroy the "
+                    "group on all ranks, and make another one"
+                ) from error
 
     def wait_until_started(self, *, but: Staging | None = None) -> None:
         """Waits until all parts have started over the fabric, except for the parts of one device.
