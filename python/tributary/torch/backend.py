@@ -798,6 +798,7 @@ class FabricBackend(Backend):
         problem = None
         if self._group_job is not None:
             problem = self._wait_for_all()
+            self._device_sums.end()
             try:
                 self._group_job.finish()
             except TributaryError as error:
