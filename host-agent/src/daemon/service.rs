@@ -383,7 +383,7 @@ async fn stay<E>(jobs: &Jobs, process: &Process, events: &mpsc::Sender<Result<E,
 pub(crate) type JobEvents = Events<v1::JobEvent>;
 pub(crate) type TrainingEvents = Events<v1::TrainingEvent>;
 
-/// The stream of events of a session. The server drops it when the client has gone; the session then ends.
+/// The stream of events of a session. The session ends when the server drops it.
 pub(crate) struct Events<E>(mpsc::Receiver<Result<E, Status>>);
 
 impl<E> Stream for Events<E> {

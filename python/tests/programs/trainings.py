@@ -175,6 +175,20 @@ def replicated() -> None:
     report("replicated", losses, model)
 
 
+def hybrid() -> None:
+    """Trains with parameters that are sharded over the ranks of each pair, and replicated over the pairs.
+
+    The model is large enough that the group of each shard's replicas gets a job.
+    """
+    mesh = init_device_mesh("cpu", (dist.get_world_size() // 2, 2), mesh_dim_names=("replicate", "shard"))
+    torch.manual_seed(1)
+    wide = nn.Sequential(nn.Linear(32, 512), nn.ReLU(), nn.Linear(512, 256), nn.ReLU(), nn.Linear(256, 4))
+    model = fully_shard(wide, mesh=mesh)
+    losses = learn(model, adam(model))
+    model.unshard()
+    report("hybrid", losses, model)
+
+
 def compiled() -> None:
     model = torch.compile(DistributedDataParallel(network()))
     report("compiled", learn(model, adam(model)), model)
@@ -298,7 +312,7 @@ def parts_of_sums() -> None:
 
 
 TRAININGS: list[Callable[[], None]] = [
-    plain, unused, bf16, bf16_hook, own_hook, zero, uneven, accumulate, sharded, replicated, compiled,
+    plain, unused, bf16, bf16_hook, own_hook, zero, uneven, accumulate, sharded, replicated, hybrid, compiled,
     low_rank, overflows, pipelined, groups, parts_of_sums,
 ]  # fmt: skip
 

@@ -36,7 +36,7 @@ enum Command {
     Allreduce(allreduce::AllReduceArgs),
     /// Break components at random while a training runs, and report the effects
     ///
-    /// The command makes a lab. A process on each worker of the lab runs all-reduces without end and checks every
+    /// The command makes a lab. Each training process on a worker of the lab (`--ranks-per-host`) runs all-reduces without end and checks every
     /// sum: it must be the sum over exactly the members that it names, and all members must have the same bits.
     /// Meanwhile the command kills and restarts switches, the controller, agents, the server and training processes,
     /// and cuts and repairs links. It hits one target after the other, and sometimes two at once. The next hit

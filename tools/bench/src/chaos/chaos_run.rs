@@ -92,12 +92,12 @@ impl<'a> ChaosRun<'a> {
         lab: &'a Lab,
         record: &'a Record,
         topology: &'a Topology,
-        size: u64,
+        (size, per_worker): (u64, usize),
         report: ChaosReport,
         progress: Progress,
         stop_at_failure: bool,
     ) -> Self {
-        let members = Members::new(lab, record, size);
+        let members = Members::new(lab, record, size, per_worker);
         Self {
             lab,
             record,
@@ -349,7 +349,9 @@ impl<'a> ChaosRun<'a> {
         let away: Vec<_> = blow.disturbances.iter().map(|disturbance| &disturbance.target).collect();
         let gap = |rank: &usize| self.timeline.longest_gap(*rank, began, over);
         // The job has continued in the part of the network whose members paused least.
+        let ranks = |worker: usize| self.members.on_worker(worker);
         let parts = reach::spared(self.topology, &away).into_iter();
+        let parts = parts.map(|part| part.into_iter().flat_map(ranks).collect::<BTreeSet<usize>>());
         let paused = parts.map(|part| (part.iter().map(gap).max().unwrap_or_default(), part)).min();
         let (pause, spared) = paused.map_or((None, BTreeSet::new()), |(pause, part)| (Some(pause), part));
         let all = 0..self.members.ranks();

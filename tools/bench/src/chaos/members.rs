@@ -1,6 +1,7 @@
-//! The training processes of a chaos run, one on each worker.
+//! The training processes of a chaos run, the same number on each worker.
 
 use std::fs::OpenOptions;
+use std::ops::Range;
 use std::process::Stdio;
 
 use anyhow::{Context, Result};
@@ -19,6 +20,7 @@ pub(super) struct Members<'a> {
     record: &'a Record,
     /// The tensor's size, in bytes.
     size: u64,
+    per_worker: usize,
     /// The process of each rank; `None` if it was killed.
     processes: Vec<Option<MemberProcess>>,
     /// Number of processes that have been started.
@@ -53,10 +55,15 @@ pub(super) enum ReportKind {
 
 impl<'a> Members<'a> {
     /// Creates the list of members without starting a process.
-    pub(super) fn new(lab: &'a Lab, record: &'a Record, size: u64) -> Self {
+    pub(super) fn new(lab: &'a Lab, record: &'a Record, size: u64, per_worker: usize) -> Self {
         let (sender, receiver) = unbounded_channel();
-        let processes = record.workers.iter().map(|_| None).collect();
-        Self { lab, record, size, processes, started: 0, sender, receiver }
+        let processes = (0..record.workers.len() * per_worker).map(|_| None).collect();
+        Self { lab, record, size, per_worker, processes, started: 0, sender, receiver }
+    }
+
+    /// Returns the ranks on a worker.
+    pub(super) fn on_worker(&self, worker: usize) -> Range<usize> {
+        worker * self.per_worker..(worker + 1) * self.per_worker
     }
 
     /// Returns the number of ranks.
@@ -71,14 +78,16 @@ impl<'a> Members<'a> {
 
     /// Starts the process of a rank. If one is running, it is killed.
     pub(super) fn start(&mut self, rank: usize) -> Result<()> {
-        let worker = self.record.workers.get(rank).context("the job has no such rank")?;
+        let worker = self.record.workers.get(rank / self.per_worker).context("the job has no such rank")?;
         let host = &worker.host;
         let log = log_file(&self.lab.folder(), &format!("{host}.process"));
         let log = OpenOptions::new().create(true).append(true).open(&log);
         let mut command = self.lab.command(host, std::env::current_exe()?)?;
         command
             .args(["chaos-worker", "--size", &self.size.to_string()])
-            .args(["--job", &self.record.job, "--workers", &self.ranks().to_string()])
+            .args(["--job", &self.record.job, "--ranks", &self.ranks().to_string()])
+            .args(["--process", &(rank % self.per_worker).to_string()])
+            .args(["--processes", &self.per_worker.to_string()])
             .arg("--token-file")
             .arg(&self.record.token_file)
             .arg("--socket")

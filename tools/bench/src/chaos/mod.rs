@@ -68,6 +68,10 @@ pub(crate) struct ChaosArgs {
     #[arg(long, value_name = "BYTES", default_value = "256KiB", value_parser = size)]
     size: ByteSize,
 
+    /// Training processes on each worker; the death of one takes its host out of the job
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    ranks_per_host: u32,
+
     /// Also send UDP datagrams with segmentation offload from each host to the next host, and check each
     /// datagram that arrives
     #[arg(long)]
@@ -128,8 +132,9 @@ async fn disturb(args: &ChaosArgs, page: Option<PagePlace>) -> Result<()> {
     let mut stop = Stop::new()?;
     let start = Instant::now();
     let topology = Topology::load(&args.topology)?;
-    check_workers(&topology)?;
-    let mut targets = targets::all(&topology);
+    check_ranks(&topology, args.ranks_per_host)?;
+    let per_worker = args.ranks_per_host as usize;
+    let mut targets = targets::all(&topology, per_worker);
     targets.retain(|target| args.only.is_empty() || args.only.contains(&target.kind));
     let blows = schedule(&targets, args.outage, args.seed, args.kills);
     if blows.is_empty() && args.kills > 0 {
@@ -143,7 +148,15 @@ async fn disturb(args: &ChaosArgs, page: Option<PagePlace>) -> Result<()> {
     progress.message("waiting for the members");
     let (topology_name, switch) = (topology.name().to_owned(), args.fabric.switch());
     let report = ChaosReport { topology: topology_name, switch, seed: args.seed, ..ChaosReport::default() };
-    let mut chaos = ChaosRun::new(&lab, &record, &topology, args.size.as_u64(), report, progress, args.keep);
+    let mut chaos = ChaosRun::new(
+        &lab,
+        &record,
+        &topology,
+        (args.size.as_u64(), per_worker),
+        report,
+        progress,
+        args.keep,
+    );
     if args.foreign {
         chaos.start_foreign()?;
     }
@@ -172,11 +185,12 @@ async fn disturb(args: &ChaosArgs, page: Option<PagePlace>) -> Result<()> {
     }
 }
 
-fn check_workers(topology: &Topology) -> Result<()> {
-    let (workers, most) = (topology.workers().len(), worker::MAX_RANKS);
-    if workers > most as usize {
+fn check_ranks(topology: &Topology, per_host: u32) -> Result<()> {
+    let ranks = topology.workers().len() as u64 * u64::from(per_host);
+    if ranks > worker::MAX_RANKS.into() {
         return Err(WrongUse(format!(
-            "{workers} workers are too many: sums of at most {most} can be checked"
+            "{ranks} ranks are too many: sums of at most {} can be checked",
+            worker::MAX_RANKS
         ))
         .into());
     }

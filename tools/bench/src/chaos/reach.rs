@@ -7,10 +7,10 @@ use tributary_topology::{NodeKey, Topology};
 
 use super::targets::{DisturbanceKind, LabPart, Target};
 
-/// Returns the sets of members that may continue while all of the targets `away` are down.
+/// Returns the sets of workers that may continue while all of the targets `away` are down.
 ///
-/// `away` is in the order of the hits. Each set has the ranks of one part of the network in which the job may
-/// continue.
+/// `away` is in the order of the hits. Each set has the workers of one part of the network in which the job may
+/// continue. A worker continues only with all of its training processes.
 ///
 /// The job continues in the part with the most members. If several parts are largest, it may continue in any
 /// of them. Each later hit then finds the job in that part. Members that were cut off before return only when
@@ -34,7 +34,7 @@ fn largest(mut parts: Vec<BTreeSet<usize>>) -> Vec<BTreeSet<usize>> {
     parts
 }
 
-/// Returns the parts of the network in which the job could continue, each as a set of ranks.
+/// Returns the parts of the network in which the job could continue, each as a set of workers.
 ///
 /// Each part has a member and another host whose daemon runs, because one host serves and another trains.
 fn parts(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usize>> {
@@ -57,14 +57,13 @@ fn parts(topology: &Topology, away: &[&Target]) -> Vec<BTreeSet<usize>> {
         }
     }
     let alive = |host: &NodeKey| !hosts.contains(host);
-    let killed = |rank: usize| {
-        away.iter()
-            .any(|target| matches!(target.part, LabPart::Process { rank: killed, .. } if killed == rank))
+    let killed = |own: usize| {
+        away.iter().any(|target| matches!(target.part, LabPart::Process { worker, .. } if worker == own))
     };
     let workers = topology.workers();
     let of_part = |part: usize| -> BTreeSet<usize> {
         let inside = workers.iter().enumerate().filter(|(_, worker)| parts.find(worker.index()) == part);
-        inside.filter(|(rank, worker)| alive(worker) && !killed(*rank)).map(|(rank, _)| rank).collect()
+        inside.filter(|(own, worker)| alive(worker) && !killed(*own)).map(|(own, _)| own).collect()
     };
     let servers = topology.servers();
     let hosts_of_part = |part: usize| {
@@ -94,8 +93,12 @@ mod tests {
 
     /// Returns the sets of members that may continue while the named targets are down.
     fn going_on(topology: &str, away: &[&str]) -> Vec<Vec<usize>> {
+        going_on_with(1, topology, away)
+    }
+
+    fn going_on_with(per_worker: usize, topology: &str, away: &[&str]) -> Vec<Vec<usize>> {
         let topology = shipped(topology);
-        let all = targets::all(&topology);
+        let all = targets::all(&topology, per_worker);
         let find = |name: &&str| all.iter().find(|target| target.to_string() == *name).unwrap();
         let away: Vec<_> = away.iter().map(find).collect();
         spared(&topology, &away).into_iter().map(|part| part.into_iter().collect()).collect()
@@ -108,6 +111,7 @@ mod tests {
         assert_eq!(going_on("three-tier-8", &["the server at ps"]), std::slice::from_ref(&all));
         assert_eq!(going_on("three-tier-8", &["the agent of w3"]), [[0, 1, 2, 4, 5, 6, 7]]);
         assert_eq!(going_on("three-tier-8", &["the process at w3"]), [[0, 1, 2, 4, 5, 6, 7]]);
+        assert_eq!(going_on_with(4, "three-tier-8", &["process 2 at w3"]), [[0, 1, 2, 4, 5, 6, 7]]);
         assert_eq!(going_on("three-tier-8", &["leaf switch leaf1"]), [[0, 1, 4, 5, 6, 7]]);
         assert_eq!(going_on("three-tier-8", &["leaf switch leaf1", "link leaf0-w0"]), [[1, 4, 5, 6, 7]]);
         assert_eq!(going_on("three-tier-8", &["middle switch mid1"]), [[0, 1, 2, 3]]);

@@ -113,7 +113,7 @@ mod tests {
         Outages { shortest: Duration::from_millis(200), longest: Duration::from_secs(3) };
 
     fn three_tiers(seed: u64, kills: usize) -> Vec<Blow> {
-        schedule(&targets::all(&shipped("three-tier-8")), OUTAGES, seed, kills)
+        schedule(&targets::all(&shipped("three-tier-8"), 1), OUTAGES, seed, kills)
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
     fn where_nothing_can_be_hit_nothing_is() {
         assert!(schedule(&[], OUTAGES, 1, 10).is_empty());
         assert_eq!(three_tiers(1, 0), []);
-        let one = &targets::all(&shipped("two-workers"))[..1];
+        let one = &targets::all(&shipped("two-workers"), 1)[..1];
         let hits: usize = schedule(one, OUTAGES, 1, 10).iter().map(|blow| blow.disturbances.len()).sum();
         assert_eq!(hits, 10);
     }

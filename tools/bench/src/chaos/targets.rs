@@ -60,8 +60,8 @@ pub(super) struct Target {
 pub(super) enum LabPart {
     /// The daemon at a node. `node` is `None` for the controller, which runs at no node of the topology.
     Daemon { station: String, node: Option<NodeKey> },
-    /// The training process of a rank.
-    Process { rank: usize, host: String },
+    /// The training process of a rank. `process` is its number on the host; `None` if it is alone there.
+    Process { rank: usize, worker: usize, process: Option<usize>, host: String },
     /// A link.
     Link { key: LinkKey, name: String },
     /// The interface at one end of a link.
@@ -77,15 +77,18 @@ impl fmt::Display for Target {
                 write!(f, "the server at {station}")
             }
             (LabPart::Daemon { station, .. }, kind) => write!(f, "{kind} {station}"),
-            (LabPart::Process { host, .. }, _) => write!(f, "the process at {host}"),
+            (LabPart::Process { host, process: None, .. }, _) => write!(f, "the process at {host}"),
+            (LabPart::Process { host, process: Some(process), .. }, _) => {
+                write!(f, "process {process} at {host}")
+            }
             (LabPart::Link { name, .. }, _) => write!(f, "link {name}"),
             (LabPart::Interface { name, .. }, _) => write!(f, "interface {name}"),
         }
     }
 }
 
-/// Returns all targets of a lab with this topology.
-pub(super) fn all(topology: &Topology) -> Vec<Target> {
+/// Returns all targets of a lab with this topology and number of training processes on each worker.
+pub(super) fn all(topology: &Topology, per_worker: usize) -> Vec<Target> {
     let daemon = |kind, node: NodeKey| Target {
         kind,
         part: LabPart::Daemon { station: topology[node].name.clone(), node: Some(node) },
@@ -107,10 +110,14 @@ pub(super) fn all(topology: &Topology) -> Vec<Target> {
     let controller = LabPart::Daemon { station: CONTROLLER.to_owned(), node: None };
     targets.push(Target { kind: DisturbanceKind::Controller, part: controller });
     targets.extend(topology.servers().first().map(|server| daemon(DisturbanceKind::Server, *server)));
-    for (rank, worker) in topology.workers().into_iter().enumerate() {
-        targets.push(daemon(DisturbanceKind::Agent, worker));
-        let host = topology[worker].name.clone();
-        targets.push(Target { kind: DisturbanceKind::Process, part: LabPart::Process { rank, host } });
+    for (worker, node) in topology.workers().into_iter().enumerate() {
+        targets.push(daemon(DisturbanceKind::Agent, node));
+        targets.extend((0..per_worker).map(|number| {
+            let (rank, host) = (worker * per_worker + number, topology[node].name.clone());
+            let process = (per_worker > 1).then_some(number);
+            let part = LabPart::Process { rank, worker, process, host };
+            Target { kind: DisturbanceKind::Process, part }
+        }));
     }
     for ((key, _), link) in topology.links().zip(Link::of(topology)) {
         targets.push(Target { kind: DisturbanceKind::Link, part: LabPart::Link { key, name: link.name } });
@@ -142,7 +149,7 @@ mod tests {
 
     /// Returns the names of the switches of a kind.
     fn switches(topology: &str, kind: DisturbanceKind) -> Vec<String> {
-        let targets = all(&shipped(topology));
+        let targets = all(&shipped(topology), 1);
         let name = |target: Target| match target.part {
             LabPart::Daemon { station, .. } if target.kind == kind => Some(station),
             _ => None,

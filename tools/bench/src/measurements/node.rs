@@ -106,7 +106,9 @@ struct Row {
 struct Contestant {
     /// Time of the slowest rank.
     seconds: Summary,
-    /// Processor time of the whole machine for each GiB and rank; absent if the all-reduces were too short to measure it.
+    /// Processor time of the whole machine for each GiB and rank.
+    ///
+    /// Absent if the all-reduces were too short to measure it.
     processor_seconds_per_gib_and_rank: Option<f64>,
 }
 

@@ -33,9 +33,9 @@ pub(crate) struct ChaosWorkerArgs {
     #[command(flatten)]
     part: PartArgs,
 
-    /// Workers of the job
+    /// Ranks of the job
     #[arg(long, env = "TRIBUTARY_WORLD_SIZE")]
-    workers: u32,
+    ranks: u32,
 
     /// Size of the tensor
     #[arg(long)]
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &ChaosWorkerArgs) -> Result<()> {
 
 async fn reduce(args: &ChaosWorkerArgs) -> Result<()> {
     let elements = usize::try_from(args.size.as_u64())? / size_of::<f32>();
-    let mut member = Member::new(args.workers, elements);
+    let mut member = Member::new(args.ranks, elements);
     loop {
         let Err(error) = take_part(args, &mut member).await;
         say(&MemberEvent::Out { reason: format!("{error:#}") });
