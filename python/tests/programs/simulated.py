@@ -203,7 +203,10 @@ class SimulatedDevice(Device):
     def host_buffer(self, nbytes: int) -> torch.Tensor:
         # Bytes that nothing has written show as these values.
         buffer = torch.full((nbytes,), 0x5A, dtype=torch.uint8)
-        self._buffers.add(_storage(buffer))
+        with self.lock:
+            self._buffers.add(_storage(buffer))
+            # A tensor that the program has freed may have had this memory.
+            self._kept = {kept for kept in self._kept if kept[0] != _storage(buffer)}
         return buffer
 
     def empty(self, like: torch.Tensor) -> torch.Tensor:

@@ -63,7 +63,7 @@ class Hosts:
         return self.of_ranks[:rank].count(host), self.of_ranks.count(host)
 
 
-def rendezvous(store: Store, rank: int, size: int, timeout: timedelta, in_parent: int | None) -> Hosts:
+def rendezvous(store: Store, rank: int, size: int, timeout: timedelta, in_parent: int | None = None) -> Hosts:
     """Waits for all ranks, and checks that gloo can connect them.
 
     Args:
