@@ -7,7 +7,7 @@ TOOLS ?= yes
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo deb deb-tools deny deny-tools mutants mutants-tools release release-check test test-rust test-python test-pytorch test-frameworks python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos vectors
+.PHONY: help demo c-library deb deb-tools deny deny-tools mutants mutants-tools release release-check test test-rust test-python test-pytorch test-frameworks python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos vectors
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -110,9 +110,22 @@ PROGRAM = target/$(PROFILE)/tributary
 # What goes into the package beside it.
 PACKAGED = target/$(PROFILE)/package
 
+# The folders of the C library, its header and its pkg-config file, as in /usr.
+C_LIBRARY = target/$(PROFILE)/c
+
+c-library: ## libtributary, its header and its pkg-config file, in target/release/c (docs/c.md)
+	$(CARGO) build --profile $(PROFILE) --locked -p tributary-capi
+	rm -rf $(C_LIBRARY) && mkdir -p $(C_LIBRARY)/include $(C_LIBRARY)/lib/pkgconfig
+	cp crates/capi/include/tributary.h $(C_LIBRARY)/include
+	cp target/$(PROFILE)/libtributary.a $(C_LIBRARY)/lib
+	cp target/$(PROFILE)/libtributary.so $(C_LIBRARY)/lib/libtributary.so.0
+	ln -s libtributary.so.0 $(C_LIBRARY)/lib/libtributary.so
+	sed 's/@VERSION@/$(VERSION)/' crates/capi/tributary.pc.in >$(C_LIBRARY)/lib/pkgconfig/tributary.pc
+
 deb: ## a Debian package in target/debian, with units, manual pages and completions (needs cargo-deb: `make deb-tools`)
 	@$(CARGO) deb --version >/dev/null 2>&1 || { echo "cargo-deb is missing: \`make deb-tools\` installs it" >&2; exit 1; }
 	$(CARGO) build --profile $(PROFILE) --locked -p tributary
+	$(MAKE) --no-print-directory c-library
 	rm -rf $(PACKAGED) && $(PROGRAM) man $(PACKAGED)/man1
 	$(PROGRAM) completions bash >$(PACKAGED)/tributary.bash
 	$(PROGRAM) completions zsh >$(PACKAGED)/_tributary

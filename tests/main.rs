@@ -7,6 +7,7 @@
 mod bench;
 mod bench_switch;
 mod book;
+mod c_library;
 mod certs;
 mod chaos;
 mod daemon_settings;

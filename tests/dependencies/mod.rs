@@ -15,7 +15,7 @@ const ROWS: [&[&str]; 9] = [
     &["paper", "testkit"],
     &["bench"],
     &["tributary"],
-    &["demo", "fuzz", "python"],
+    &["capi", "demo", "fuzz", "python"],
     &["controller", "host-agent", "client", "softswitch", "sim", "verify", "trainer"],
     &["cli", "ps", "capture"],
     &["api", "certs", "p4runtime", "planner", "protocol", "link", "codec", "lab", "picture"],
