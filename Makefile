@@ -7,7 +7,7 @@ TOOLS ?= yes
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo c-library deb deb-tools deny deny-tools mutants mutants-tools release release-check test test-rust test-python test-pytorch test-frameworks python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos vectors
+.PHONY: help demo c-library mpi deb deb-tools deny deny-tools mutants mutants-tools release release-check test test-rust test-python test-pytorch test-frameworks python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos vectors
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -117,10 +117,19 @@ c-library: ## libtributary, its header and its pkg-config file, in target/releas
 	$(CARGO) build --profile $(PROFILE) --locked -p tributary-capi
 	rm -rf $(C_LIBRARY) && mkdir -p $(C_LIBRARY)/include $(C_LIBRARY)/lib/pkgconfig
 	cp crates/capi/include/tributary.h $(C_LIBRARY)/include
-	cp target/$(PROFILE)/libtributary.a $(C_LIBRARY)/lib
-	cp target/$(PROFILE)/libtributary.so $(C_LIBRARY)/lib/libtributary.so.0
+	cp target/$(PROFILE)/libtributary_c.a $(C_LIBRARY)/lib/libtributary.a
+	cp target/$(PROFILE)/libtributary_c.so $(C_LIBRARY)/lib/libtributary.so.0
 	ln -s libtributary.so.0 $(C_LIBRARY)/lib/libtributary.so
 	sed 's/@VERSION@/$(VERSION)/' crates/capi/tributary.pc.in >$(C_LIBRARY)/lib/pkgconfig/tributary.pc
+
+mpi: ## libtributary-mpi.so for this machine's MPI, in target/release/c/lib (docs/mpi.md); skipped without mpicc
+	@if command -v mpicc >/dev/null; then $(MAKE) --no-print-directory mpi-library; \
+	else echo "SKIPPED: libtributary-mpi.so: there is no mpicc (Debian: libopenmpi-dev)" >&2; fi
+
+.PHONY: mpi-library
+mpi-library: c-library
+	mpicc -shared -fPIC -O2 -Wall -Wextra crates/capi/mpi/tributary_mpi.c -I$(C_LIBRARY)/include -L$(C_LIBRARY)/lib \
+	  -ltributary -Wl,-rpath,'$$ORIGIN' -o $(C_LIBRARY)/lib/libtributary-mpi.so
 
 deb: ## a Debian package in target/debian, with units, manual pages and completions (needs cargo-deb: `make deb-tools`)
 	@$(CARGO) deb --version >/dev/null 2>&1 || { echo "cargo-deb is missing: \`make deb-tools\` installs it" >&2; exit 1; }
@@ -241,7 +250,7 @@ bench-tools: $(PYTHON_READY) ## install gloo (PyTorch, 5 GB) and Open MPI for be
 
 # Parts that need PyTorch: for gloo, or for the models of `examples/`. The others do without.
 PAPER_TORCH = allreduce time-points pytorch policies-cnn policies-transformer
-PAPER_NEEDS = $(if $(ARGS),$(if $(filter $(PAPER_TORCH),$(ARGS)),python) $(if $(filter allreduce,$(ARGS)),bench-tools),python bench-tools)
+PAPER_NEEDS = $(if $(ARGS),$(if $(filter $(PAPER_TORCH),$(ARGS)),python) $(if $(filter allreduce mpi,$(ARGS)),bench-tools) $(if $(filter mpi,$(ARGS)),mpi),python bench-tools mpi)
 
 paper: $(PAPER_NEEDS) ## make every figure and table of docs/results from scratch: two hours; root (ARGS="hops policies-digits" for a part)
 	$(CARGO) build --release --quiet --locked -p tributary -p tributary-bench -p tributary-paper

@@ -1,10 +1,12 @@
-//! C programs that use `libtributary` as ranks of a lab. They need root and a C compiler. If these are missing, the tests
-//! print that they are skipped.
+//! C programs that use `libtributary` as ranks of a lab, and unmodified MPI programs.
+//!
+//! They need root, a C compiler and, for MPI, Open MPI. If these are missing, the tests print that they are skipped.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 
 use tributary_testkit::binary::{TRIBUTARY, stderr, tributary};
 use tributary_testkit::root;
@@ -51,14 +53,15 @@ impl Compiled {
     }
 }
 
-/// Returns the path of the library. Cargo builds it for the tests of its package, and puts it into this
-/// folder or beside the program.
+/// Returns the path of the library.
+///
+/// Cargo builds it beside the program, or in `deps` for the tests of its package.
 fn library() -> PathBuf {
-    let beside = TRIBUTARY.path().with_file_name("libtributary.so");
-    let deps = beside.with_file_name("deps").join("libtributary.so");
+    let beside = TRIBUTARY.path().with_file_name("libtributary_c.so");
+    let deps = beside.with_file_name("deps").join("libtributary_c.so");
     let found = [deps, beside].into_iter().filter(|path| path.exists());
     let newest = found.max_by_key(|path| fs::metadata(path).unwrap().modified().unwrap());
-    newest.expect("there is no libtributary.so: run this test by `cargo test --workspace`")
+    newest.expect("there is no libtributary_c.so: run this test by `cargo test --workspace`")
 }
 
 fn text(output: &Output) -> String {
@@ -111,6 +114,132 @@ fn a_sum_without_a_rank_does_not_pass_for_the_sum_in_c() {
     lab.up(FOUR_WORKERS, &["--no-rates"]);
     let said = text(&lab.run(&[&program, "alone"]));
     assert_eq!(said.matches(" of 4: right").count(), 3, "{said}");
+    lab.down();
+    lab.is_gone();
+}
+
+/// Compiles the MPI library and the measuring program, which uses MPI only.
+fn mpi() -> Option<(Compiled, String)> {
+    let compiled = Compiled::with("mpicc", "libopenmpi-dev and openmpi-bin")?;
+    let shared = ["-shared", "-fPIC", "-ltributary"];
+    compiled.compile("mpicc", "crates/capi/mpi/tributary_mpi.c", "libtributary-mpi.so", &shared);
+    let program = compiled.compile("mpicc", "examples/mpi_latency.c", "mpi_latency", &[]);
+    Some((compiled, program))
+}
+
+/// Returns a command that runs an MPI program in a lab with `ranks` on each host, over the library.
+fn mpirun(lab: &TestLab, library: &Path, ranks: &str, options: &[&str], program: &[&str]) -> Command {
+    let preload = format!("LD_PRELOAD={}", library.display());
+    let script = root().join("examples/mpirun-in-lab.sh");
+    let command = ["lab", "run", "--name", &lab.0, "--", script.to_str().unwrap(), ranks, "-x", &preload];
+    TRIBUTARY.command(&[&command[..], options, program].concat())
+}
+
+#[test]
+fn an_unmodified_mpi_program_adds_in_the_fabric_and_gets_right_sums() {
+    let Some((compiled, program)) = mpi() else { return };
+    let library = compiled.path("libtributary-mpi.so");
+    let Some(lab) = TestLab::new("mpi") else { return };
+    lab.up(FOUR_WORKERS, &["--no-rates"]);
+    for (ranks, kind) in [("1", "float"), ("1", "double"), ("2", "int"), ("2", "long")] {
+        let options = ["-x", "TRIBUTARY_MPI_THRESHOLD=1024"];
+        let program = [program.as_str(), kind, "256", "4096"];
+        let output = mpirun(&lab, &library, ranks, &options, &program).output().unwrap();
+        // Sizes of 256, 1,024 and 4,096 bytes, each 102 times. The program checks its sums.
+        let said = text(&output);
+        assert!(said.contains("w0: 4096 "), "{said}");
+        let report = stderr(&output);
+        assert!(report.contains("204 MPI_Allreduce went over the fabric"), "{report}");
+        assert!(report.contains("102 MPI_Allreduce stayed with the MPI library"), "{report}");
+        assert!(report.contains("smaller than the threshold of 1024 bytes"), "{report}");
+        assert!(report.contains("306 MPI_Allreduce") && report.contains("other than MPI_SUM"), "{report}");
+    }
+    lab.down();
+    lab.is_gone();
+}
+
+#[test]
+fn an_mpi_program_without_a_job_falls_back_and_says_so_once() {
+    let Some((compiled, program)) = mpi() else { return };
+    let library = compiled.path("libtributary-mpi.so");
+    let Some(lab) = TestLab::new("mpi-alone") else { return };
+    lab.up(FOUR_WORKERS, &["--no-rates"]);
+    for (options, reason) in [
+        (["-x", "TRIBUTARY_JOB="], "TRIBUTARY_JOB is not set"),
+        (["-x", "TRIBUTARY_JOB=other"], "\"other\""),
+        (["-x", "TRIBUTARY_SOCKET=/dev/null/none"], "no agent's socket at /dev/null/none"),
+        (["-x", "TRIBUTARY_MPI_THRESHOLD=1k"], "TRIBUTARY_MPI_THRESHOLD=1k"),
+    ] {
+        let program = [program.as_str(), "float", "65536", "65536"];
+        let output = mpirun(&lab, &library, "1", &options, &program).output().unwrap();
+        assert!(text(&output).contains("w0: 65536 "));
+        let report = stderr(&output);
+        assert_eq!(report.matches("stays with the MPI library").count(), 1, "{report}");
+        assert!(report.contains(reason), "{report}");
+    }
+    lab.down();
+    lab.is_gone();
+}
+
+#[test]
+fn an_mpi_program_whose_agent_dies_ends_with_the_reason() {
+    let Some((compiled, program)) = mpi() else { return };
+    let library = compiled.path("libtributary-mpi.so");
+    let Some(lab) = TestLab::new("mpi-dies") else { return };
+    lab.up(FOUR_WORKERS, &["--no-rates"]);
+    let mut running = mpirun(&lab, &library, "1", &[], &[&program, "float", "65536"]);
+    let mut running = running.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
+    // The first size is measured, and the next ones take longer.
+    assert!(lines.any(|line| line.unwrap().starts_with("w0: 65536 ")));
+    lab.lab("kill", &["w1"]);
+    let rest: Vec<_> = lines.map(Result::unwrap).collect();
+    let ended = running.wait_with_output().unwrap();
+    assert!(!ended.status.success(), "{rest:?}");
+    let report = stderr(&ended);
+    assert!(report.contains("failed in the fabric"), "{report}");
+    assert!(!report.contains("is wrong"), "{report}");
+    lab.down();
+    lab.is_gone();
+}
+
+/// Returns the text of silicon's pseudopotential in Debian's package.
+fn silicon() -> Option<Vec<u8>> {
+    const PACKED: &str = "/usr/share/doc/quantum-espresso/examples/EPW/sic/pp/Si.pz-vbc.UPF.gz";
+    let unpacked = Command::new("gunzip").args(["-c", PACKED]).output().unwrap();
+    let program = Command::new("which").arg("pw.x").output().unwrap();
+    if unpacked.status.success() && program.status.success() {
+        return Some(unpacked.stdout);
+    }
+    eprintln!("SKIPPED: there is no `pw.x` or {PACKED}: install quantum-espresso and quantum-espresso-data");
+    None
+}
+
+#[test]
+fn quantum_espresso_gets_the_same_energy_in_the_fabric() {
+    let (Some((compiled, _)), Some(silicon)) = (mpi(), silicon()) else { return };
+    let library = compiled.path("libtributary-mpi.so");
+    fs::write(compiled.path("Si.pz-vbc.UPF"), silicon).unwrap();
+    fs::copy(root().join("tests/programs/silicon.in"), compiled.path("silicon.in")).unwrap();
+    let Some(lab) = TestLab::new("espresso") else { return };
+    lab.up(FOUR_WORKERS, &["--no-rates"]);
+    let folder = compiled.0.path().to_str().unwrap();
+    let pseudopotentials = format!("ESPRESSO_PSEUDO={folder}");
+    let energy = |job: &str| {
+        let options =
+            ["-wdir", folder, "-x", &pseudopotentials, "-x", "TRIBUTARY_MPI_THRESHOLD=1024", "-x", job];
+        let program = ["pw.x", "-nk", "4", "-i", "silicon.in"];
+        let output = mpirun(&lab, &library, "1", &options, &program).output().unwrap();
+        let said = text(&output);
+        let line = said.lines().find(|line| line.contains("!    total energy")).unwrap().to_owned();
+        (line, stderr(&output))
+    };
+    let (over_fabric, report) = energy("TRIBUTARY_JOB=lab");
+    // The density is added in each of seven iterations, and once before.
+    assert!(report.contains(" MPI_Allreduce went over the fabric: 2.1 MB"), "{report}");
+    let (by_mpi, report) = energy("TRIBUTARY_JOB=");
+    assert!(report.contains("stays with the MPI library"), "{report}");
+    assert_eq!(over_fabric, by_mpi);
     lab.down();
     lab.is_gone();
 }

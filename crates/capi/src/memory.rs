@@ -83,7 +83,9 @@ impl Memory {
         made.map_err(|error| Error::calling(&error))
     }
 
-    /// Keeps a segment for the next copy. Frees it if the agent may still write to it, or if too many are kept.
+    /// Keeps a segment for the next copy.
+    ///
+    /// Frees it if the agent may still write to it, or if too many are kept.
     pub(crate) fn give_back(&self, segment: Segment) {
         let mut idle = self.idle.lock();
         if !segment.is_in_use() && idle.values().map(Vec::len).sum::<usize>() < MAX_IDLE {
