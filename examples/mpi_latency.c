@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ITERATIONS = 100, WARM_UP = 2 };
+enum { MOST_ITERATIONS = 20, WARM_UP = 2 };
 
 static int rank, ranks;
 
@@ -63,7 +63,7 @@ static int compare(const void *one, const void *other) {
 static void measure(MPI_Datatype type, size_t count, size_t bytes) {
     double times[MOST_ITERATIONS];
     void *values = malloc(bytes), *sums = malloc(bytes);
-    int iterations = bytes < 1 << 20 ? MOST_ITERATIONS : bytes < 16 << 20 ? 10 : 3;
+    int iterations = bytes < 1 << 20 ? MOST_ITERATIONS : bytes < 16 << 20 ? 5 : 3;
     if (values == NULL || sums == NULL) MPI_Abort(MPI_COMM_WORLD, 2);
     for (int iteration = -WARM_UP; iteration < iterations; iteration++) {
         /* Every other all-reduce is in place. */

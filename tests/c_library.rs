@@ -145,14 +145,14 @@ fn an_unmodified_mpi_program_adds_in_the_fabric_and_gets_right_sums() {
         let options = ["-x", "TRIBUTARY_MPI_THRESHOLD=1024"];
         let program = [program.as_str(), kind, "256", "4096"];
         let output = mpirun(&lab, &library, ranks, &options, &program).output().unwrap();
-        // Sizes of 256, 1,024 and 4,096 bytes, each 102 times. The program checks its sums.
+        // Sizes of 256, 1,024 and 4,096 bytes, each 22 times. The program checks its sums.
         let said = text(&output);
         assert!(said.contains("w0: 4096 "), "{said}");
         let report = stderr(&output);
-        assert!(report.contains("204 MPI_Allreduce went over the fabric"), "{report}");
-        assert!(report.contains("102 MPI_Allreduce stayed with the MPI library"), "{report}");
+        assert!(report.contains("44 MPI_Allreduce went over the fabric"), "{report}");
+        assert!(report.contains("22 MPI_Allreduce stayed with the MPI library"), "{report}");
         assert!(report.contains("smaller than the threshold of 1024 bytes"), "{report}");
-        assert!(report.contains("306 MPI_Allreduce") && report.contains("other than MPI_SUM"), "{report}");
+        assert!(report.contains("66 MPI_Allreduce") && report.contains("other than MPI_SUM"), "{report}");
     }
     lab.down();
     lab.is_gone();
@@ -187,7 +187,8 @@ fn an_mpi_program_whose_agent_dies_ends_with_the_reason() {
     let library = compiled.path("libtributary-mpi.so");
     let Some(lab) = TestLab::new("mpi-dies") else { return };
     lab.up(FOUR_WORKERS, &["--no-rates"]);
-    let mut running = mpirun(&lab, &library, "1", &[], &[&program, "float", "65536"]);
+    let options = ["-x", "TRIBUTARY_MPI_THRESHOLD=1024"];
+    let mut running = mpirun(&lab, &library, "1", &options, &[&program, "float", "65536"]);
     let mut running = running.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
     // The first size is measured, and the next ones take longer.

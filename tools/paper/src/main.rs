@@ -44,6 +44,8 @@ struct Args {
 enum ResultsFolder {
     /// The all-reduce, compared with gloo and Open MPI (`make bench-tools`); needs root
     Allreduce,
+    /// `MPI_Allreduce` in the fabric and by Open MPI (`make bench-tools mpi`); needs root
+    Mpi,
     /// An agent's processor time; needs root
     Agent,
     /// The embedded switch, compared with a bare loop and BMv2; needs root
@@ -103,6 +105,7 @@ fn make(part: ResultsFolder, name: &str, args: &Args) -> Result<()> {
         ResultsFolder::PoliciesCnn => return policies::study(Model::Cnn, python, out, false),
         ResultsFolder::PoliciesTransformer => return policies::study(Model::Transformer, python, out, false),
         ResultsFolder::Allreduce => &measurements::ALLREDUCE,
+        ResultsFolder::Mpi => &measurements::MPI,
         ResultsFolder::Agent => &measurements::AGENT,
         ResultsFolder::Switch => &measurements::SWITCH,
         ResultsFolder::Forwarding => &measurements::FORWARDING,

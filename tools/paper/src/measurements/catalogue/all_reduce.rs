@@ -292,3 +292,47 @@ pub(crate) const LOSSES: Measurement = Measurement {
         },
     ],
 };
+
+/// Measures all-reduces of an unmodified MPI program.
+pub(crate) const MPI: Measurement = Measurement {
+    title: "MPI_Allreduce in the fabric and by Open MPI",
+    said: "`examples/mpi_latency.c`, which uses only MPI, adds f32 over four workers of \
+           `topologies/two-leaves-4.toml`, one rank on each. Four ways take turns: the fabric by `libtributary-mpi.so` \
+           without a threshold, with sums of the precision `standard` and `float32`, the algorithm that Open MPI \
+           chooses, and Open MPI's ring. Open MPI uses TCP over the same links. Times are in microseconds, of the \
+           slowest rank: medians of a round's all-reduces, of which the table shows the median over the rounds, and \
+           the fastest and the slowest round. Ratios are the fabric's times by those of Open MPI's faster algorithm. \
+           All ranks, agents and switches share this machine's processors. Every sum was checked.",
+    runs: &[
+        MeasuredCommand {
+            heading: "Links of 1 Gbit/s",
+            line: "python tools/paper/mpi.py topologies/two-leaves-4.toml FOLDER/mpi.json --mbit 1000",
+            report: Some("mpi.json"),
+            tables: &[mpi("gigabit")],
+            ..RUN
+        },
+        MeasuredCommand {
+            heading: "Links without a limit",
+            line: "python tools/paper/mpi.py topologies/two-leaves-4.toml FOLDER/mpi.json",
+            report: Some("mpi.json"),
+            tables: &[mpi("no-limit")],
+            ..RUN
+        },
+    ],
+};
+
+const fn mpi(csv: &'static str) -> Table {
+    Table {
+        csv: Some(csv),
+        rows: "sizes.*",
+        shown: Shown::Columns(&[
+            ("bytes", |row| row.text("bytes")),
+            ("fabric, standard", |row| spread(row, "fabric", 0, 1.0)),
+            ("fabric, float32", |row| spread(row, "exact", 0, 1.0)),
+            ("Open MPI", |row| spread(row, "open_mpi", 0, 1.0)),
+            ("Open MPI, ring", |row| spread(row, "ring", 0, 1.0)),
+            ("ratio, standard", |row| format!("{:.2}", row.number("fabric_ratio"))),
+            ("ratio, float32", |row| format!("{:.2}", row.number("exact_ratio"))),
+        ]),
+    }
+}

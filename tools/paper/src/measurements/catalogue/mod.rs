@@ -7,7 +7,7 @@ mod training;
 use super::rows::ReportRow;
 use super::{MeasuredCommand, Measurement, Shown, Table};
 
-pub(crate) use all_reduce::{AGENT, ALLREDUCE, FORWARDING, LOSSES, OVERLAP, SWITCH, TAGS};
+pub(crate) use all_reduce::{AGENT, ALLREDUCE, FORWARDING, LOSSES, MPI, OVERLAP, SWITCH, TAGS};
 pub(crate) use cluster::{PLAN, SCALE};
 pub(crate) use training::{CODECS_ALONE, DEGRADED, POLICIES_ONE_RATE, PYTORCH, TIME_POINTS};
 
