@@ -44,7 +44,7 @@ impl Compiled {
             .arg(&program)
             .args(options)
             .current_dir(root());
-        if options.iter().any(|option| *option == "-ltributary") {
+        if options.contains(&"-ltributary") {
             command.arg("-L").arg(folder).arg(format!("-Wl,-rpath,{}", folder.display()));
         }
         let compiled = command.output().unwrap();
