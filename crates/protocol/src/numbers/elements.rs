@@ -166,19 +166,21 @@ impl Elements {
         }
     }
 
-    /// Returns the limbs of an element that has no result yet.
-    pub(crate) fn limbs(&self, element: usize, scale: Scale) -> Vec<i32> {
+    /// Writes the limbs of an element that has no result yet, the first limb first.
+    pub(crate) fn write_limbs(&self, element: usize, scale: Scale, out: &mut [i32]) {
         match self.number(element) {
-            Some(number) => scale.split(number).collect(),
-            None => scale.split_sum(self.parts().map(|(values, factor)| number(values, element, factor))),
+            Some(number) => out.iter_mut().zip(scale.split(number)).for_each(|(to, limb)| *to = limb),
+            None => {
+                let numbers = self.parts().map(|(values, factor)| number(values, element, factor));
+                scale.split_sum(numbers, out);
+            }
         }
     }
 
     fn first_limb(&self, element: usize, scale: Scale) -> i32 {
-        match self.number(element) {
-            Some(number) => scale.split(number).next().unwrap_or(0),
-            None => self.limbs(element, scale).first().copied().unwrap_or(0),
-        }
+        let mut first = [0];
+        self.write_limbs(element, scale, &mut first);
+        first[0]
     }
 
     /// Returns the weighted sum of an element's parts, if one [`Number`] holds it; values that are not

@@ -172,41 +172,59 @@ impl Scale {
         })
     }
 
-    /// Returns the limbs of the sum of several numbers, the first limb first.
-    pub(crate) fn split_sum(self, numbers: impl Iterator<Item = Number>) -> Vec<i32> {
-        let mut sums = vec![0_i64; self.limbs()];
-        for number in numbers {
-            sums.iter_mut().zip(self.split(number)).for_each(|(sum, limb)| *sum += i64::from(limb));
-        }
-        // As in `split`, the magnitude of each limb but the first is at most half a unit of the limb before it.
-        let mut carry = 0;
-        for (at, sum) in sums.iter_mut().enumerate().rev() {
-            *sum += carry;
-            if at > 0 {
-                carry = (*sum + (1 << self.step >> 1)) >> self.step;
-                *sum -= carry << self.step;
+    /// Writes the limbs of the sum of several numbers to `out`, the first limb first.
+    pub(crate) fn split_sum(self, numbers: impl Iterator<Item = Number>, out: &mut [i32]) {
+        self.with_digits(|sums| {
+            for number in numbers {
+                sums.iter_mut().zip(self.split(number)).for_each(|(sum, limb)| *sum += i64::from(limb));
             }
+            // As in `split`, the magnitude of each limb but the first is at most half a unit of the limb before it.
+            let mut carry = 0;
+            for (at, sum) in sums.iter_mut().enumerate().rev() {
+                *sum += carry;
+                if at > 0 {
+                    carry = (*sum + (1 << self.step >> 1)) >> self.step;
+                    *sum -= carry << self.step;
+                }
+            }
+            out.iter_mut().zip(sums).for_each(|(to, limb)| *to = *limb as i32);
+        });
+    }
+
+    /// Calls `work` with one zero for each limb.
+    fn with_digits<R>(self, work: impl FnOnce(&mut [i64]) -> R) -> R {
+        // This runs for each element, and most have few limbs. To clear an array for all possible limbs would take
+        // most of the time.
+        const FEW: usize = 4;
+        match self.limbs() {
+            limbs @ ..=FEW => work([0; FEW].get_mut(..limbs).unwrap_or_default()),
+            limbs => work([0; u8::MAX as usize].get_mut(..limbs).unwrap_or_default()),
         }
-        sums.into_iter().map(|limb| limb as i32).collect()
     }
 
     /// Computes the number that the sums of all limbs represent. `sums` has the first limb first.
     pub(crate) fn join(self, sums: impl DoubleEndedIterator<Item = i32> + Clone) -> Number {
-        // All digits except the leading digit are made non-negative. Then digits that are too small to matter can be
-        // left out.
-        let mut digits = [0_i64; u8::MAX as usize];
-        let (mut carry, mut at) = (0, self.limbs());
-        for sum in sums.rev() {
-            let digit = i64::from(sum) + carry;
-            at = at.saturating_sub(1);
-            carry = digit >> self.step;
-            if let Some(to) = digits.get_mut(at) {
-                *to = if at == 0 { digit } else { digit - (carry << self.step) };
+        self.with_digits(|digits| {
+            // All digits except the leading digit are made non-negative. Then digits that are too small to matter can
+            // be left out.
+            let (mut carry, mut at) = (0, digits.len());
+            for sum in sums.rev() {
+                let digit = i64::from(sum) + carry;
+                at = at.saturating_sub(1);
+                carry = digit >> self.step;
+                if let Some(to) = digits.get_mut(at) {
+                    *to = if at == 0 { digit } else { digit - (carry << self.step) };
+                }
             }
-        }
-        let [leading, others @ ..] = &digits;
+            self.number(digits)
+        })
+    }
+
+    /// Computes the number that these digits represent. All but the first are not negative.
+    fn number(self, digits: &[i64]) -> Number {
+        let (leading, others) = digits.split_first().unwrap_or((&0, &[]));
         let (mut mantissa, mut exponent) = (i128::from(*leading), i32::from(self.first));
-        let mut others = others.iter().take(self.limbs() - 1);
+        let mut others = others.iter();
         while mantissa.unsigned_abs() >> 90 == 0
             && let Some(digit) = others.next()
         {

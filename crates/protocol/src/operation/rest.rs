@@ -133,8 +133,11 @@ impl<C> Operation<C> {
                 further += len;
             }
             let Some(scale) = scale.filter(|scale| scale.limbs() > 1) else { continue };
-            let limbs: Vec<Vec<i32>> = elements.map(|element| self.elements.limbs(element, scale)).collect();
-            let limb = |number: usize, at: usize| limbs.get(at).and_then(|limbs| limbs.get(number)).copied();
+            let mut limbs = vec![0; len * scale.limbs()];
+            for (element, to) in elements.zip(limbs.chunks_exact_mut(scale.limbs())) {
+                self.elements.write_limbs(element, scale, to);
+            }
+            let limb = |number: usize, at: usize| limbs.get(at * scale.limbs() + number).copied();
             let packed = scale.pack(len, |number, at| limb(number, at).unwrap_or_default());
             packed.into_iter().zip(further..).for_each(|(limb, lane)| put(lane, limb));
         }
