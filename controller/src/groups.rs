@@ -10,7 +10,7 @@ use thiserror::Error;
 use tributary_planner::{JobRequest, Member};
 use tributary_wire::Rank;
 
-use crate::jobs::{GroupId, Job, JobError, JobKey, JobState, OnDegraded, Terms};
+use crate::jobs::{GroupId, Job, JobError, JobState, OnDegraded, Terms};
 use crate::manager::{CreateFailure, Manager};
 use crate::quotas::Asking;
 use crate::reconciler;
@@ -170,12 +170,4 @@ fn free_name(manager: &Manager, parent: &str) -> String {
         }
         number += 1;
     }
-}
-
-/// Returns the jobs of the groups of a job that are alive.
-pub(crate) fn of_job(manager: &Manager, parent: JobKey) -> Vec<JobKey> {
-    let state = manager.state();
-    let is_own =
-        |job: &Job| job.is_alive() && job.record.group.as_ref().is_some_and(|group| group.parent == parent);
-    state.jobs.iter().filter(|(_, job)| is_own(job)).map(|(key, _)| key).collect()
 }

@@ -10,6 +10,12 @@ use super::detachment::Detachment;
 use crate::fallback::Fallback;
 use crate::slots::SlotBlock;
 
+/// The number of a job in the order of creation. Numbers are never reused.
+pub(crate) type JobKey = u64;
+
+/// Identifies one generation of one job.
+pub(crate) type GenerationKey = (JobKey, u32);
+
 /// A generation of a job.
 #[derive(Debug, Clone)]
 pub(crate) struct Generation {

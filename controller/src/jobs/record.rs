@@ -9,8 +9,7 @@ use tributary_planner::JobRequest;
 use tributary_wire::{JobSecret, Rank};
 
 use super::detachment::OnDegraded;
-use super::generation::{Generation, Stage};
-use super::registry::JobKey;
+use super::generation::{Generation, JobKey, Stage};
 use crate::fallback;
 use crate::token::Token;
 

@@ -7,14 +7,9 @@ use tributary_api::v1;
 use tributary_topology::NodeKey;
 
 use super::error::JobError;
+use super::generation::JobKey;
 use super::job::Job;
 use super::record::JobRecord;
-
-/// The number of a job in the order of creation. Numbers are never reused.
-pub(crate) type JobKey = u64;
-
-/// Identifies one generation of one job.
-pub(crate) type GenerationKey = (JobKey, u32);
 
 /// The number of jobs that stay in the list after they are over.
 pub const JOB_HISTORY: usize = 256;
@@ -94,6 +89,14 @@ impl Registry {
 
     pub(crate) fn get_mut(&mut self, key: JobKey) -> Option<&mut Job> {
         self.jobs.get_mut(&key)
+    }
+
+    /// Returns the jobs of the groups of a job that are alive.
+    pub(crate) fn groups_of(&self, parent: JobKey) -> Vec<JobKey> {
+        let is_own = |job: &Job| {
+            job.is_alive() && job.record.group.as_ref().is_some_and(|group| group.parent == parent)
+        };
+        self.iter().filter(|(_, job)| is_own(job)).map(|(key, _)| key).collect()
     }
 
     /// Iterates over all jobs in order of creation.

@@ -9,7 +9,6 @@ use tributary_planner::JobRequest;
 
 use super::Manager;
 use crate::error::SwitchError;
-use crate::groups;
 use crate::jobs::{GroupId, JobError, JobKey, JobState, Terms};
 use crate::journal::JournalError;
 use crate::quotas::Asking;
@@ -179,7 +178,8 @@ impl Manager {
 
     /// Ends the jobs of a job's groups, because their processes have lost their common job.
     fn end_groups(self: &Arc<Self>, parent: JobKey) {
-        for group in groups::of_job(self, parent) {
+        let groups = self.state().jobs.groups_of(parent);
+        for group in groups {
             let manager = Arc::clone(self);
             // The error is ignored, because the controller logs the remaining work and retries it without a caller.
             self.runtime.spawn(async move { manager.end(group).await.ok() });
