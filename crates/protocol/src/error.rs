@@ -134,8 +134,8 @@ pub enum CollectiveError {
 /// The results, or the change of generation, that an abandoned all-reduce was waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// The all-reduce had not begun, because it waited for a change to a new generation.
-    Generation,
+    /// The all-reduce had not begun, because it waited for an earlier one or for a change to a new generation.
+    NotBegun,
     /// Results of some slices.
     Results {
         /// The number of slices without a result.
@@ -152,7 +152,9 @@ pub enum Missing {
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Generation => f.write_str("it has not begun, since the job's members are changing"),
+            Self::NotBegun => f.write_str(
+                "it has not begun, because an earlier all-reduce has no result yet or the job's members are changing",
+            ),
             Self::Results { missing, slices, first, sent } => write!(
                 f,
                 "{missing} of its {slices} slices have no result; slice {first} is the first, sent {sent} times: \

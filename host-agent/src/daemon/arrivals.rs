@@ -43,7 +43,7 @@ impl Arrivals {
                  there are {of}: start all with the same number",
                 gate.of
             );
-            return Err(Status::failed_precondition(problem));
+            return Err(Status::invalid_argument(problem));
         }
         let mut present = gate.present.lock();
         if !present.insert(number) {

@@ -225,16 +225,16 @@ impl Member {
         let mut processes = self.processes.lock();
         let (job, of) = (&self.job, processes.len());
         if process.of as usize != of {
-            return Err(Status::failed_precondition(format!(
+            return Err(Status::invalid_argument(format!(
                 "this host takes part in job {job:?} with {of} processes, and this process says that there are {}: \
                  start an equal number again, or end the processes that run",
                 process.of
             )));
         }
         match processes.get_mut(process.number as usize) {
-            Some(Use::Attached) if of == 1 => {
-                Err(Status::already_exists("another process of this host has joined the job"))
-            }
+            Some(Use::Attached) if of == 1 => Err(Status::already_exists(
+                "another process of this host has joined the job: end it first, or give each process its own number",
+            )),
             Some(Use::Attached) => Err(Status::already_exists(format!(
                 "another process of this host has joined the job as process {} of {of}: give each its own number",
                 process.number
@@ -288,7 +288,10 @@ impl Member {
     pub(crate) fn abandon(&self, process: u32) {
         match &self.joint {
             None => self.leave("its training process is gone"),
-            Some(_) => self.leave(&format!("the process of {} is gone", self.names_of(&[process]))),
+            Some(_) => match self.first_rank.get() {
+                Some(first) => self.leave(&format!("the process of rank {} is gone", first + process)),
+                None => self.leave(&format!("process {process} of this host is gone")),
+            },
         }
     }
 

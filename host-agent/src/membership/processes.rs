@@ -3,17 +3,23 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use tonic::{Response, Status};
+use tonic::{Code, Response, Status};
 use tributary_api::{ProcessCounts, schedule, v1};
 use tributary_wire::Rank;
 
 use super::speaker::in_time;
 use super::{JobMember, Speaker};
+use crate::backoff::Backoff;
 use crate::error::JoinError;
 
 /// The time within which the controller must open the job of a group.
 /// It opens the jobs of several groups one after another, and waits for the switches.
 const OPENING: Duration = Duration::from_secs(30);
+
+/// Returns true if the status means that the controller is unreachable and may return.
+fn is_unreachable(code: Code) -> bool {
+    matches!(code, Code::Unavailable | Code::Unknown | Code::Cancelled)
+}
 
 impl Speaker {
     /// Reports to the controller that the sum of an all-reduce is wrong, with this member's contribution.
@@ -97,12 +103,28 @@ impl Speaker {
     /// The status with which the controller refuses, or `DEADLINE_EXCEEDED` if it does not answer in time.
     pub(crate) async fn open_group(&self, group: String, ranks: Vec<u32>) -> Result<String, Status> {
         let JobMember { job, token, host, .. } = self.member.clone();
-        let mut client = self.client.clone();
-        let opened = client.open_group(v1::OpenGroupRequest { job, token, host, group, ranks });
-        let late =
-            |_| Status::deadline_exceeded(format!("the controller does not answer within {OPENING:?}"));
-        let opened = timeout(OPENING, opened).await.map_err(late)??;
-        Ok(opened.into_inner().job)
+        let request = v1::OpenGroupRequest { job, token, host, group, ranks };
+        let (mut client, mut backoff) = (self.client.clone(), Backoff::default());
+        let mut problem = String::new();
+        let opening = async {
+            loop {
+                match client.open_group(request.clone()).await {
+                    // The controller may be starting again.
+                    Err(status) if is_unreachable(status.code()) => {
+                        status.message().clone_into(&mut problem);
+                        backoff.wait().await;
+                    }
+                    opened => return opened,
+                }
+            }
+        };
+        match timeout(OPENING, opening).await {
+            Ok(opened) => Ok(opened?.into_inner().job),
+            Err(_) => Err(Status::unavailable(format!(
+                "the controller has not opened the job of the group within {OPENING:?} ({problem}): check that it \
+                 runs and that this host reaches it"
+            ))),
+        }
     }
 
     /// Returns the controller's description of the job; `None` if the controller does not answer or does

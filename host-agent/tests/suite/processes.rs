@@ -338,7 +338,7 @@ async fn numbers_that_do_not_fit_together_are_refused() {
     let jobs = join_all_processes(&hosts).await;
     assert_eq!(code(&join(1, 3).await.unwrap_err()), Code::AlreadyExists);
     let error = join(1, 2).await.unwrap_err();
-    assert_eq!(code(&error), Code::FailedPrecondition);
+    assert_eq!(code(&error), Code::InvalidArgument);
     assert!(error.to_string().contains("with 3 processes"), "{error}");
     drop(jobs);
 }

@@ -148,7 +148,7 @@ class GroupJob:
                 self._error = error
             raise
         with self._changed:
-            self._first = first
+            self._first, self.reason = first, ""
             self._changed.notify_all()
 
     def _promise_of(self, rank: int, until: float) -> int:

@@ -92,8 +92,11 @@ impl Operation<Contribution> {
     /// The bounds of a slice are announced if `is_sent` returns true for the position of its MAX slice. By the MAX
     /// slices, the members agree on weight and scale. So the values must follow if their bounds were announced, and can
     /// be left out otherwise. The operation then [fails](crate::CollectiveError::Withheld) on all other members.
+    /// A contribution that is withheld already stays withheld, because its MAX slice has announced that.
     pub(super) fn withhold_unless(&mut self, is_sent: impl Fn(u64) -> bool) {
-        self.own.withheld = self.layout.max_positions().map(|position| !is_sent(position)).collect();
+        let positions = self.layout.max_positions().enumerate();
+        let is_withheld = |(index, position)| self.own.is_withheld(index) || !is_sent(position);
+        self.own.withheld = positions.map(is_withheld).collect();
         if self.own.withheld.contains(&true) {
             self.least_weight_is(0);
         }

@@ -450,7 +450,7 @@ impl Waiting {
     fn abandon(&mut self) -> Option<CollectiveError> {
         self.is_withheld = true;
         let tensor = self.tensor.name.clone();
-        let missing = Missing::Generation;
+        let missing = Missing::NotBegun;
         let told = std::mem::replace(&mut self.abandoned, true);
         (!told).then_some(CollectiveError::Abandoned { tensor, missing })
     }

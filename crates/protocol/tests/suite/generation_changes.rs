@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use tributary_protocol::{
-    AllReduce, CollectiveError, ConfigError, GradientData, Missing, OperationEvent, OperationId, Sums, Time,
-    Worker, WorkerConfig, WorkerProgress,
+    AllReduce, CollectiveError, ConfigError, GradientData, JointAllReduce, Missing, OperationEvent,
+    OperationId, Sums, Time, Worker, WorkerConfig, WorkerProgress,
 };
 use tributary_wire::{Header, Rank, Seq, Totals};
 
@@ -343,4 +343,20 @@ fn a_large_operation_that_is_given_up_keeps_to_what_it_has_announced() {
         panic!("not done")
     };
     assert_eq!((operation, reduced.sums), (next, Sums::I32((0..256).collect())));
+}
+
+#[test]
+fn a_contribution_that_is_withheld_stays_withheld_when_the_caller_gives_up() {
+    let mut worker = Worker::new(config(4)).unwrap();
+    let operation = JointAllReduce { is_withheld: true, ..integers(2).into() };
+    let operation = worker.start_joint(operation).unwrap();
+    let max = sent(&mut worker, NOW);
+    worker.abandon(operation);
+    let mut slices = max;
+    while let Some(slice) = slices.pop() {
+        assert_eq!(slice.0.totals.weight, 0, "{slice:?}");
+        answer(&mut worker, NOW, &slice);
+        slices.extend(sent(&mut worker, NOW));
+    }
+    assert!(worker.is_idle());
 }
