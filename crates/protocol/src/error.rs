@@ -134,7 +134,7 @@ pub enum CollectiveError {
 /// The results, or the change of generation, that an abandoned all-reduce was waiting for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Missing {
-    /// The all-reduce had not begun, because it waited for an earlier one or for a change to a new generation.
+    /// The all-reduce had not begun: it waited for an earlier one or for a change to a new generation.
     NotBegun,
     /// Results of some slices.
     Results {
