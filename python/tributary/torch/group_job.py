@@ -12,7 +12,7 @@ from torch._C._distributed_c10d import Store
 
 from tributary.errors import DeadlineError, TributaryError
 from tributary.job import Job, logger
-from tributary.torch.joining import POLL_INTERVAL, Hosts, check_refusal, join_together, ranks_text, report_refusal
+from tributary.torch.joining import Hosts, join_together, report_refusal, wait_for_number
 
 LARGE = 64 << 10
 """Bytes of the smallest sum for which a group gets a job. Smaller sums take about as long by gloo."""
@@ -26,7 +26,7 @@ END_TIMEOUT = 5.0
 
 
 class EndableStore:
-    """A store whose calls raise an error after its end, so that a thread which polls it ends."""
+    """A store whose calls raise an error after its end. A thread that polls it then ends."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -121,7 +121,7 @@ class GroupJob:
             with self._changed:
                 if not self._is_over:
                     logger.warning("rank %s of a group: its sums use gloo, because %s", self._rank, error)
-                self._end(REFUSED)
+                self._end()
 
     def _agree(self) -> None:
         until = time.monotonic() + self._timeout.total_seconds()
@@ -152,16 +152,11 @@ class GroupJob:
             self._changed.notify_all()
 
     def _promise_of(self, rank: int, until: float) -> int:
-        key = f"promise {rank}"
-        while not self._store.check([key]):
-            check_refusal(self._store)
-            if time.monotonic() > until:
-                raise DeadlineError(f"{ranks_text([rank])} has joined the job of a group and not sent its next sum")
-            time.sleep(POLL_INTERVAL)
-        return int(self._store.get(key))
+        late = f"rank {rank} has joined the job of a group and not sent its next sum"
+        return wait_for_number(self._store, f"promise {rank}", until, late)
 
-    def _end(self, reason: str) -> None:
-        self._is_over, self.reason = True, reason
+    def _end(self) -> None:
+        self._is_over, self.reason = True, REFUSED
         job, self._job = self._job, None
         self._changed.notify_all()
         if job is not None:
@@ -185,7 +180,7 @@ class GroupJob:
     def leave(self) -> None:
         """Leaves the job at once, so that the other ranks get errors."""
         with self._changed:
-            self._end(REFUSED)
+            self._end()
         # The interpreter must not end while the thread is in PyTorch's code.
         self._store.end()
         if self._thread is not None:

@@ -86,11 +86,11 @@ def rendezvous(store: Store, rank: int, size: int, timeout: timedelta, in_parent
         now = time.monotonic()
         if now > until:
             raise DeadlineError(
-                f"{ranks_text(missing)} of {size} have not called init_process_group in the group's timeout: check "
+                f"{_ranks(missing)} of {size} have not called init_process_group in the group's timeout: check "
                 "their processes"
             )
         if now > warn_at:
-            logger.warning("rank %s: init_process_group waits for %s of %s", rank, ranks_text(missing), size)
+            logger.warning("rank %s: init_process_group waits for %s of %s", rank, _ranks(missing), size)
             warn_at = now + WARNING_DELAY
         time.sleep(POLL_INTERVAL)
     here = [store.get(f"here {other}").decode().split("\n", 2) for other in range(size)]
@@ -125,7 +125,7 @@ def _host() -> str:
     return f"{boot} {socket.st_dev} {socket.st_ino}"
 
 
-def ranks_text(ranks: list[int]) -> str:
+def _ranks(ranks: list[int]) -> str:
     """Returns text such as `rank 2` or `ranks 2, 3`."""
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
 
@@ -204,7 +204,7 @@ def _difference(job: Job, size: int) -> str | None:
     """Returns the difference between the job's ranks and those of a group of `size` ranks; `None` if there is none."""
     missing = [other for other in range(size) if other not in job.ranks]
     if job.rank < size and missing:
-        return f"{ranks_text(missing)} of {size} have left or never joined this run of the job: start all ranks again"
+        return f"{_ranks(missing)} of {size} have left or never joined this run of the job: start all ranks again"
     if job.ranks != list(range(size)):
         return (
             f"PyTorch has {size} ranks, and the job has ranks {job.ranks}: start processes on all hosts of the job, "
@@ -220,7 +220,7 @@ def _wait_for_own(joining: Future[Job], store: Store, until: float, waits: deque
         except FutureTimeout:
             if joining.done():
                 raise
-        check_refusal(store)
+        _check_refusal(store)
         if time.monotonic() > until:
             what = f"waiting for {waits[-1]}" if waits else "check which of its members are missing"
             raise DeadlineError(f"the job has not begun in the group's timeout: {what}")
@@ -228,15 +228,26 @@ def _wait_for_own(joining: Future[Job], store: Store, until: float, waits: deque
 
 def _wait_for(rank: int, store: Store, until: float) -> int:
     """Waits until a rank has joined; returns its rank in the job."""
-    while not store.check([_key(rank)]):
-        check_refusal(store)
+    late = f"rank {rank} has not joined the job in the group's timeout: check its process"
+    return wait_for_number(store, _key(rank), until, late)
+
+
+def wait_for_number(store: Store, key: str, until: float, late: str) -> int:
+    """Waits for a number that another rank writes to the store, until a moment of `time.monotonic`.
+
+    Raises:
+        DeadlineError: the number is late; the text is `late`.
+        RefusedError: another rank has reported an error.
+    """
+    while not store.check([key]):
+        _check_refusal(store)
         if time.monotonic() > until:
-            raise DeadlineError(f"rank {rank} has not joined the job in the group's timeout: check its process")
+            raise DeadlineError(late)
         time.sleep(POLL_INTERVAL)
-    return int(store.get(_key(rank)))
+    return int(store.get(key))
 
 
-def check_refusal(store: Store) -> None:
+def _check_refusal(store: Store) -> None:
     """Checks that no other rank has reported an error.
 
     Raises:
