@@ -86,8 +86,13 @@ impl FrameLink {
 
     /// Sends a message along a route. If the link is full, the frame is lost, as in any network, and the
     /// protocol retransmits it.
-    pub(crate) fn send(&mut self, route: &Route, header: Header, values: &[i32]) -> Result<(), AgentError> {
-        let message = Message { header, hops: &route.hops, values: Some(values) };
+    pub(crate) fn send(
+        &mut self,
+        route: &Route,
+        header: Header,
+        values: Option<&[i32]>,
+    ) -> Result<(), AgentError> {
+        let message = Message { header, hops: &route.hops, values };
         let longest = frame::longest_frame(SliceWidth::WIDEST);
         self.outgoing.try_add(longest, |place| frame::emit(&route.addresses, &message, place))?;
         self.traffic.sent += 1;

@@ -146,9 +146,11 @@ impl Job {
 
     /// Starts to reduce `count` elements of a segment, from the element `first` on.
     ///
+    /// If `root` is given, it broadcasts the elements of this rank, which must be i32.
+    ///
     /// The all-reduce runs after all all-reduces that were started earlier. When it has ended, a thread of
     /// this module calls `done` with `(runs, None)` or `(None, exception)`.
-    #[pyo3(signature = (segment, element_type, first, count, *, name, weight, deadline, step_goes_on, done))]
+    #[pyo3(signature = (segment, element_type, first, count, *, name, weight, deadline, step_goes_on, done, root = None))]
     #[allow(clippy::too_many_arguments, reason = "named where Python calls it")]
     fn start(
         &self,
@@ -162,6 +164,7 @@ impl Job {
         deadline: Option<Duration>,
         step_goes_on: bool,
         done: Py<PyAny>,
+        root: Option<u32>,
     ) -> PyResult<()> {
         let job = self.get(py)?;
         let (runtime, deliveries) = (runtime(py)?, deliveries()?);
@@ -169,7 +172,7 @@ impl Job {
             first.checked_add(count).ok_or_else(|| PyValueError::new_err("elements beyond all memory"))?;
         let element_type = parse_element_type(element_type)?;
         let elements = Some(first..end);
-        let operation = Operation { name, element_type, elements, weight, deadline, step_goes_on };
+        let operation = Operation { name, element_type, elements, weight, deadline, root, step_goes_on };
         let started = job.start(&mut segment.lock(), &operation);
         let reduction = started.map_err(|error| exception(py, &error))?;
         runtime.spawn(async move {

@@ -52,6 +52,15 @@ def test_hosts_may_have_several_ranks(run: Run) -> None:
         assert outcome == "True 47", lines
 
 
+def test_broadcasts_go_over_the_fabric_bit_for_bit(run: Run) -> None:
+    lines = run("groups.py", "broadcasts")
+    assert not [line for line in lines if "wrong" in line], lines
+    for rank in range(4):
+        assert printed(lines, f"w{rank % 2}", f"rank {rank}") == ["22"], lines
+    assert any("fabric: broadcast, " in line for line in lines), lines
+    assert any("gloo: broadcast" in line and "a small tensor" in line for line in lines), lines
+
+
 def test_ranks_may_be_in_another_order_than_the_hosts(run: Run) -> None:
     lines = run("groups.py", "order")
     for host, rank in (("w0", 0), ("w1", 1), ("w0", 2), ("w1", 3)):

@@ -65,6 +65,7 @@ class Job:
         deadline: timedelta | None,
         step_goes_on: bool,
         done: Callable[[tuple[list[tuple[int, int, int]], tuple[int, int] | None] | None, Exception | None], None],
+        root: int | None = None,
     ) -> None: ...
     def synchronise(
         self, element_type: str, elements: npt.NDArray[np.uint8], name: str, deadline: timedelta | None

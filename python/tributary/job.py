@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Lock
 from time import monotonic
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from tributary.errors import SumError
 from tributary.memory import Memory, MemoryPool, SharesMemory
 from tributary.pending import Pending, check_may_wait, mark_completion_thread
 from tributary.schedule import Profile, Schedule, ThrownOut
-from tributary.values import Elements, Values
+from tributary.values import Elements, Values, words_of
 
 logger = logging.getLogger("tributary")
 
@@ -205,6 +206,7 @@ class Job(SharesMemory):
         step_goes_on: bool = False,
         take: Callable[[npt.NDArray[np.uint8]], None] | None = None,
         precision: str | None = None,
+        root: int | None = None,
     ) -> Reduction:
         """Starts to sum values over all members, in place, behind all all-reduces that were started before.
 
@@ -229,6 +231,8 @@ class Job(SharesMemory):
             take: called with the bytes of the result, which are valid until it returns. The values themselves stay
                 unchanged.
             precision: as for `all_reduce`.
+            root: the rank whose values all members receive, in place of a sum. The values are int32, with any bits, and
+                the weight does not count.
 
         Raises:
             TypeError: the type of the values cannot be reduced.
@@ -282,6 +286,7 @@ class Job(SharesMemory):
                     deadline=limit,
                     step_goes_on=step_goes_on,
                     done=done,
+                    root=root,
                 )
         except BaseException:
             if is_copied:
@@ -307,6 +312,32 @@ class Job(SharesMemory):
         if (self.rank in ranks or self.rank == min(self.ranks)) and now >= self._next_report:
             self._next_report = now + REPORT_INTERVAL
             logger.warning("%s, so the sum is NaN or infinite on all ranks; the training continues", text)
+
+    def broadcast(
+        self, values: npt.NDArray[Any], root: int, *, name: str = "broadcast", deadline: float | timedelta | None = None
+    ) -> None:
+        """Replaces the values on all members with those of the rank `root`, bit by bit, and waits for the result.
+
+        Only the root sends them, and each link carries them once.
+
+        >>> table = np.array([3.5, 7.25])
+        >>> job.broadcast(table, root=0)
+        >>> table
+        array([3.5 , 7.25])
+
+        Args:
+            values: a contiguous array of any type without objects; the same size on all members.
+            root: the rank that sends its values.
+            name: the array's name, which must be the same on all members.
+            deadline: as for `all_reduce`.
+
+        Raises:
+            ValueError: the array is not contiguous, or the job has no such rank.
+            TributaryError: as for `all_reduce`; also if the root has left the job.
+        """
+        check_may_wait(name)
+        words, take = words_of(values)
+        self.start(words, name=name, deadline=deadline, root=root, take=take).result()
 
     def barrier(self, *, deadline: float | timedelta | None = None) -> None:
         """Waits until all members have called this.

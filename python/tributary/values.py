@@ -25,6 +25,10 @@ NUMPY_TYPES = {
 }
 
 
+WORD = 4
+"""Bytes of a word of a broadcast."""
+
+
 @dataclass(frozen=True, slots=True)
 class Elements:
     """The elements of an array or a tensor."""
@@ -60,6 +64,30 @@ class Elements:
         if isinstance(values, np.ndarray):
             return _of_array(values, takes_result)
         raise TypeError(f"cannot reduce a {type(values).__name__}: give a NumPy array or a PyTorch tensor")
+
+
+def words_of(
+    array: npt.NDArray[Any],
+) -> tuple[npt.NDArray[np.int32], Callable[[npt.NDArray[np.uint8]], None] | None]:
+    """Returns the bytes of an array as words of 32 bits, with zeros behind them.
+
+    If the words are a copy, also returns a function that writes such bytes to the array.
+
+    Raises:
+        ValueError: the array has objects, is not contiguous, or is read-only.
+    """
+    if array.dtype.hasobject or not array.flags.c_contiguous or not array.flags.writeable:
+        raise ValueError("this array has objects, is not contiguous, or is read-only: give a contiguous copy of it")
+    own = array.reshape(-1).view(np.uint8)
+    if own.nbytes % WORD == 0 and own.ctypes.data % WORD == 0:
+        return own.view(np.int32), None
+    words = np.zeros(-(-own.nbytes // WORD), dtype=np.int32)
+    words.view(np.uint8)[: own.nbytes] = own
+
+    def take(received: npt.NDArray[np.uint8]) -> None:
+        own[:] = received[: own.nbytes]
+
+    return words, take
 
 
 def floats_of(values: Values) -> npt.NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Reduce-scatter and all-gather over the fabric and over gloo, in turns, for `tributary-paper`.
+"""Reduce-scatter, all-gather and broadcast over the fabric and over gloo, in turns, for `tributary-paper`.
 
     tributary lab run topologies/two-leaves-4.toml -- python tools/paper/collectives.py FILE
 
@@ -31,14 +31,13 @@ def main() -> None:
     for size in SIZES:
         whole = torch.ones(size // 4)
         part = torch.empty(whole.numel() // ranks)
-        numbers = torch.zeros(whole.numel(), dtype=torch.int32)
-        own = numbers.view(ranks, -1)[rank]
+        parts = whole.view(ranks, -1)
 
-        def gather_by_sums(numbers: torch.Tensor = numbers, own: torch.Tensor = own) -> None:
-            """Emulates an all-gather in a fabric, which only adds: all values are zero except the own part."""
-            numbers.zero_()
-            own.fill_(1)
-            dist.all_reduce(numbers)
+        def gather_by_broadcasts(parts: torch.Tensor = parts, part: torch.Tensor = part) -> None:
+            """Does the work of an all-gather: each rank broadcasts its part."""
+            parts[rank].copy_(part)
+            for work in [dist.broadcast(parts[root], root, async_op=True) for root in range(ranks)]:
+                work.wait()
 
         ways: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
             "reduce-scatter": (
@@ -47,7 +46,11 @@ def main() -> None:
             ),
             "all-gather": (
                 lambda part=part, whole=whole: dist.all_gather_into_tensor(whole, part, group=gloo),
-                gather_by_sums,
+                gather_by_broadcasts,
+            ),
+            "broadcast": (
+                lambda whole=whole: dist.broadcast(whole, 0, group=gloo),
+                lambda whole=whole: dist.broadcast(whole, 0),
             ),
         }
         for name, (by_gloo, in_fabric) in ways.items():

@@ -293,6 +293,7 @@ async fn a_member_takes_over_for_a_dead_server_with_a_survivors_copy() {
         seq: 5,
         job_id: 3,
         max: false,
+        relay: false,
         contributors: 8,
         weight: 8,
         tag_high: 7,

@@ -109,6 +109,17 @@ impl ProcessCounts {
         end(before)..end(before + 1)
     }
 
+    /// Returns the worker of the process with this rank, and the process's number on its host.
+    /// The counts have no last worker, so every rank has one; `None` if the worker's rank is not below 65,535.
+    pub fn worker_of(&self, rank: u32) -> Option<(Rank, u32)> {
+        let counted = self.ends.partition_point(|end| *end <= rank);
+        let last = self.ends.last().copied().unwrap_or(0);
+        // Each worker beyond the counts has one process.
+        let worker = counted as u64 + u64::from(rank.saturating_sub(last));
+        let worker = u16::try_from(worker).ok().filter(|worker| *worker < u16::MAX).map(Rank::new)?;
+        Some((worker, rank - self.ranks_of(worker).start))
+    }
+
     /// Returns the counts by the worker's rank.
     pub fn counts(&self) -> impl Iterator<Item = u32> {
         let begins = [0].into_iter().chain(self.ends.iter().copied());

@@ -207,6 +207,7 @@ impl From<&FinishedSlice> for v1::FinishedSlice {
             seq: slice.seq.0,
             job_id: slice.job.get().into(),
             max: slice.operator == Operator::Max,
+            relay: slice.operator == Operator::Relay,
             contributors: slice.totals.contributors,
             weight: slice.totals.weight,
             tag_high: slice.totals.tag.high,
@@ -227,7 +228,11 @@ impl TryFrom<&v1::FinishedSlice> for FinishedSlice {
         Ok(Self {
             seq: Seq(message.seq),
             job: job_id(message.job_id)?,
-            operator: if message.max { Operator::Max } else { Operator::Sum },
+            operator: match (message.max, message.relay) {
+                (false, false) => Operator::Sum,
+                (true, _) => Operator::Max,
+                (false, true) => Operator::Relay,
+            },
             totals: Totals {
                 contributors: message.contributors,
                 weight: message.weight,

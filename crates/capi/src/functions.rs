@@ -299,7 +299,6 @@ fn all_reduce(
 }
 
 fn broadcast(job: *mut JobHandle, name: *const c_char, data: *mut c_void, bytes: usize, root: u32) -> Call {
-    // Integers keep all bits, and the sum of the root's integers alone cannot overflow.
     all_reduce(job, name, (data, data), (bytes, INT32), Wanted::Of(root))
 }
 

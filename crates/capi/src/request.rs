@@ -81,17 +81,14 @@ impl Request {
         let parts = if wanted == Wanted::Part { job.ranks.len() } else { 1 };
         let bytes = part_bytes.checked_mul(parts).filter(|bytes| isize::try_from(*bytes).is_ok());
         let bytes = bytes.ok_or_else(too_many)?;
-        let weight = match wanted {
-            Wanted::Of(root) => {
-                if !job.ranks.contains(&root) {
-                    return Err(Error::argument(format!(
-                        "{name}: the root is rank {root}, and the job has {} ranks",
-                        job.ranks.len()
-                    )));
-                }
-                u32::from(root == job.client.rank())
+        let root = match wanted {
+            Wanted::Of(root) if !job.ranks.contains(&root) => {
+                let ranks = job.ranks.len();
+                let problem = format!("{name}: the root is rank {root}, and the job has {ranks} ranks");
+                return Err(Error::argument(problem));
             }
-            Wanted::All | Wanted::Part | Wanted::End => 1,
+            Wanted::Of(root) => Some(root),
+            Wanted::All | Wanted::Part | Wanted::End => None,
         };
         let request =
             |reduction, copy| Self { job: Arc::clone(job), name: name.to_owned(), reduction, wanted, copy };
@@ -105,8 +102,9 @@ impl Request {
             name,
             element_type,
             elements: Some(first..first + bytes.div_ceil(size)),
-            weight,
+            weight: 1,
             deadline: None,
+            root,
             step_goes_on: false,
         };
         // A reduce-scatter has more sums than this rank wants, and the bytes of a broadcast may end within an element.
@@ -173,18 +171,11 @@ impl Request {
         let Self { job, name, wanted, copy, .. } = self;
         let checked = result.map_err(|error| Error::reducing(&error)).and_then(|reduced| {
             let all = u32::try_from(job.ranks.len()).unwrap_or(u32::MAX);
-            let least = |of: fn(&tributary_client::Run) -> u32| reduced.runs.iter().map(of).min();
-            if let Wanted::Of(root) = wanted {
-                // Only the root has a weight.
-                if least(|run| run.weight) == Some(0) {
-                    let text = format!(
-                        "{name}: rank {root}, whose bytes all ranks should receive, has left the job"
-                    );
-                    return Err(Error::new(Kind::NoSum, text));
-                }
+            if matches!(wanted, Wanted::Of(_)) {
                 return Ok(all);
             }
-            // Each rank has the weight 1. A rank that has given up a sum is in it without its weight.
+            let least = |of: fn(&tributary_client::Run) -> u32| reduced.runs.iter().map(of).min();
+            // Each rank has the weight 1.
             let contributors = least(|run| run.contributors.min(run.weight)).unwrap_or(all);
             if !accepts_missing {
                 job.check_whole(&name, contributors)?;

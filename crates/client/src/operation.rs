@@ -9,7 +9,7 @@ use crate::element::Element;
 use crate::options::JoinOptions;
 use crate::segment::Segment;
 
-/// An all-reduce to run on a segment.
+/// An all-reduce or broadcast to run on a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation<'a> {
     /// The tensor's name. It must be the same on all members; otherwise all members get an error.
@@ -24,6 +24,10 @@ pub struct Operation<'a> {
     /// [`JoinOptions`](crate::JoinOptions), or no deadline if they have none. It should be the same on all members,
     /// because a member that abandons an operation contributes nothing to the rest of it.
     pub deadline: Option<Duration>,
+    /// The rank whose elements all ranks receive, in a broadcast; `None` in an all-reduce.
+    /// A broadcast has the element type [`I32`](v1::ElementType::I32), and all bits of the elements arrive unchanged. Its
+    /// weight does not count.
+    pub root: Option<u32>,
     /// True if another all-reduce of the same training step follows, even if this all-reduce fails. A job
     /// that reacts to slow processes measures the time of each step. It takes the weight of the step's last all-reduce
     /// as the number of samples.
@@ -39,8 +43,17 @@ impl Operation<'_> {
             elements: None,
             weight: 1,
             deadline: None,
+            root: None,
             step_goes_on: false,
         }
+    }
+}
+
+impl<'a> Operation<'a> {
+    /// Returns a broadcast of all elements of the segment from the rank `root`.
+    /// The segment's length must be a multiple of 4 bytes.
+    pub fn broadcast(name: &'a str, root: u32) -> Self {
+        Self { name, root: Some(root), ..Self::whole::<i32>() }
     }
 }
 
@@ -59,11 +72,12 @@ impl Operation<'_> {
             offset: (elements.start as u64).saturating_mul(bytes_of(self.element_type) as u64),
             element_type: self.element_type.into(),
             count: elements.len() as u64,
-            weight: self.weight,
+            weight: if self.root.is_some() { 0 } else { self.weight },
             name: self.name.into(),
             deadline_milliseconds: self.deadline.or(defaults.deadline).map_or(0, milliseconds),
             regroup_generation: 0,
             step_goes_on: self.step_goes_on,
+            broadcast_root: self.root,
         }
     }
 

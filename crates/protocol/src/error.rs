@@ -26,6 +26,16 @@ pub enum StartError {
         /// The largest weight that each member may use.
         most: u32,
     },
+    /// A broadcast is not one part of 32-bit integers without a weight, or the window is one slice.
+    /// Such a window has no room for the members' agreement.
+    #[error(
+        "broadcast of \"{tensor}\": it takes one part of 32-bit integers without a weight, and a job with at least 2 slots \
+         on each switch"
+    )]
+    Broadcast {
+        /// The tensor's name.
+        tensor: String,
+    },
     /// The allocation of memory for the sums failed.
     #[error(
         "all-reduce of \"{tensor}\": there is no memory for {bytes} bytes of sums: reduce in smaller pieces"
@@ -98,6 +108,17 @@ pub enum CollectiveError {
         tensor: String,
         /// The rank of the member; of several members, the highest rank.
         rank: Rank,
+    },
+    /// The root of a broadcast left before all members had received its words.
+    /// Every remaining member gets this error.
+    #[error(
+        "broadcast of \"{tensor}\": rank {root}, which sends it, has left: broadcast again from another rank"
+    )]
+    RootLeft {
+        /// The tensor's name.
+        tensor: String,
+        /// The rank of the member that has left.
+        root: Rank,
     },
     /// The caller of this worker abandoned the all-reduce with [`Worker::abandon`](crate::Worker::abandon).
     /// If this worker had sent its contribution, the other members still get the result.

@@ -16,6 +16,9 @@ pub const FLAG_MAX: u8 = 0x01;
 pub const FLAG_RETRANSMIT: u8 = 0x02;
 /// Header flag: the packet is a PROBE. It has no values and only requests a result.
 pub const FLAG_PROBE: u8 = 0x04;
+/// Header flag: one worker sends the slice to all workers. Switches do not read this flag.
+/// In a GRADIENT, the values follow the hop stack of a PROBE, so that switches forward them unread.
+pub const FLAG_RELAY: u8 = 0x08;
 /// The rank that addresses every member of the job.
 pub const RANK_ALL: u16 = 0xffff;
 /// The job id that means "no job". An unused slot holds it.

@@ -1,8 +1,8 @@
 //! The INA message: header, hop stack, values. It is the payload of a UDP datagram.
 
 use crate::constants::{
-    FLAG_MAX, FLAG_PROBE, FLAG_RETRANSMIT, HOP_BYTES, INA_HEADER_BYTES, INA_VERSION, KIND_GRADIENT,
-    KIND_RESULT, MAX_HOPS,
+    FLAG_MAX, FLAG_PROBE, FLAG_RELAY, FLAG_RETRANSMIT, HOP_BYTES, INA_HEADER_BYTES, INA_VERSION,
+    KIND_GRADIENT, KIND_RESULT, MAX_HOPS,
 };
 use crate::error::WireError;
 use crate::hop::Hop;
@@ -30,6 +30,9 @@ pub enum Operator {
     Sum,
     /// The larger of two unsigned 31-bit numbers.
     Max,
+    /// None: one worker sends the values, and the server sends them to all workers.
+    /// Switches do not read them.
+    Relay,
 }
 
 /// The header fields that switches always add, also if they combine the values by maximum.
@@ -84,6 +87,7 @@ pub struct Header {
 }
 
 /// A message to write. `values` is `None` in a PROBE, which requests a result and carries no values.
+/// The operator of a PROBE must not be [`Operator::Relay`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
     /// The header of the message.
@@ -136,10 +140,20 @@ impl Message<'_> {
             Kind::Gradient => (KIND_GRADIENT, 0),
             Kind::Result => (KIND_RESULT, 0),
         };
-        flags |= if h.operator == Operator::Max { FLAG_MAX } else { 0 };
+        // To a switch, a relayed GRADIENT is a PROBE with bytes behind its hop stack.
+        let is_relayed = h.kind == Kind::Gradient && h.operator == Operator::Relay && self.values.is_some();
+        flags |= match h.operator {
+            Operator::Sum => 0,
+            Operator::Max => FLAG_MAX,
+            Operator::Relay => FLAG_RELAY,
+        };
         flags |= if h.retransmit { FLAG_RETRANSMIT } else { 0 };
-        flags |= if self.values.is_none() { FLAG_PROBE } else { 0 };
-        if h.kind == Kind::Result && self.values.is_none() {
+        flags |= if self.values.is_none() || is_relayed { FLAG_PROBE } else { 0 };
+        let is_bad = match self.values {
+            Some(_) => false,
+            None => h.kind == Kind::Result || h.operator == Operator::Relay,
+        };
+        if is_bad {
             return Err(WireError::Bad { field: "flags", value: flags.into() });
         }
         let blocks = match self.values {
@@ -148,6 +162,7 @@ impl Message<'_> {
                 .blocks(),
             None => 0,
         };
+        let blocks = if is_relayed { 0 } else { blocks };
         let mut out = [0; INA_HEADER_BYTES];
         out[0] = INA_VERSION << 4 | kind;
         out[1] = flags;
@@ -179,6 +194,7 @@ pub struct MessageView<'a> {
 
 impl<'a> MessageView<'a> {
     /// Checks a UDP payload. It ignores bytes after the message, because Ethernet pads short frames.
+    /// All bytes behind the hop stack of a relayed GRADIENT are values.
     ///
     /// # Errors
     /// [`WireError`] names the first field that is wrong.
@@ -192,12 +208,19 @@ impl<'a> MessageView<'a> {
         if hop_count > MAX_HOPS {
             return Err(WireError::Bad { field: "hop count", value: hop_count.into() });
         }
-        let width = SliceWidth::from_blocks(blocks);
-        let fits = if probe { blocks == 0 } else { width.is_some() };
+        let stack_len = usize::from(hop_count) * HOP_BYTES;
+        let fixed = SliceWidth::from_blocks(blocks);
+        let fits = if probe { blocks == 0 } else { fixed.is_some() };
         if !fits {
             return Err(WireError::Bad { field: "blocks", value: blocks.into() });
         }
-        let stack_len = usize::from(hop_count) * HOP_BYTES;
+        let width = if probe && header.operator == Operator::Relay {
+            let values = rest.len().saturating_sub(stack_len) / size_of::<i32>();
+            let bad = WireError::Bad { field: "values", value: values as u64 };
+            Some(SliceWidth::from_values(values).ok_or(bad)?)
+        } else {
+            fixed
+        };
         let needed = message_len(hop_count.into(), width.map_or(0, SliceWidth::bytes));
         let (stack, rest) = rest.split_at_checked(stack_len).ok_or_else(|| truncated("hop stack", needed))?;
         let stack = stack.as_chunks::<HOP_BYTES>().0;
@@ -250,12 +273,21 @@ fn parse_header(head: &[u8; INA_HEADER_BYTES]) -> Result<(Header, bool), WireErr
     };
     let flags = head[1];
     let probe = flags & FLAG_PROBE != 0;
-    if flags & !(FLAG_MAX | FLAG_RETRANSMIT | FLAG_PROBE) != 0 || (probe && kind == Kind::Result) {
+    let operator = match flags & (FLAG_MAX | FLAG_RELAY) {
+        0 => Operator::Sum,
+        FLAG_MAX => Operator::Max,
+        FLAG_RELAY => Operator::Relay,
+        _ => return Err(bad("flags", flags.into())),
+    };
+    // Switches would add the values of a relayed GRADIENT without the flag PROBE.
+    let is_relayed = kind == Kind::Gradient && operator == Operator::Relay;
+    let is_unknown = flags & !(FLAG_MAX | FLAG_RETRANSMIT | FLAG_PROBE | FLAG_RELAY) != 0;
+    if is_unknown || (probe && kind == Kind::Result) || (is_relayed && !probe) {
         return Err(bad("flags", flags.into()));
     }
     let header = Header {
         kind,
-        operator: if flags & FLAG_MAX != 0 { Operator::Max } else { Operator::Sum },
+        operator,
         retransmit: flags & FLAG_RETRANSMIT != 0,
         job: JobId::new(half(2)).ok_or_else(|| bad("job", half(2)))?,
         rank: Rank::new(half(4)),

@@ -11,11 +11,23 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 use tributary_api::agent::v1;
+use tributary_wire::Rank;
 
 use super::account::Account;
 use super::segment::{ElementRange, Segment};
 use super::under_way::{Entry, UnderWay};
 use crate::worker::StreamPosition;
+
+/// The process that sends the elements of a broadcast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Root {
+    /// Its rank among the processes of the job.
+    pub(super) rank: u32,
+    /// The worker that contributes for it.
+    pub(super) worker: Rank,
+    /// Its number among the processes of its host, if it runs on this host.
+    pub(super) here: Option<u32>,
+}
 
 /// One process's part in an all-reduce.
 pub(super) struct Share {
@@ -23,6 +35,8 @@ pub(super) struct Share {
     pub(super) place: ElementRange,
     pub(super) name: String,
     pub(super) weight: u32,
+    /// The process that sends the elements of a broadcast; `None` in an all-reduce.
+    pub(super) root: Option<Root>,
     /// The generation for which the all-reduce synchronises; 0 if it does not synchronise.
     pub(super) regroup: u32,
     pub(super) step_goes_on: bool,
@@ -38,7 +52,8 @@ pub(super) struct Share {
 impl Share {
     /// Returns true if the two can be parts of one all-reduce.
     fn matches(&self, other: &Self) -> bool {
-        let kind = |share: &Self| (share.place.count(), share.place.element_type(), share.regroup > 0);
+        let kind =
+            |share: &Self| (share.place.count(), share.place.element_type(), share.regroup > 0, share.root);
         self.name == other.name && kind(self) == kind(other)
     }
 
@@ -46,7 +61,8 @@ impl Share {
     fn kind(&self) -> String {
         let synchronises = if self.regroup > 0 { ", which synchronises" } else { "" };
         let (count, element_type) = (self.place.count(), self.place.element_type());
-        format!("\"{}\" of {count} {element_type}{synchronises}", self.name)
+        let root = self.root.map(|root| format!(", a broadcast from rank {}", root.rank)).unwrap_or_default();
+        format!("\"{}\" of {count} {element_type}{root}{synchronises}", self.name)
     }
 }
 

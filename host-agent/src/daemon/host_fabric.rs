@@ -104,7 +104,7 @@ impl Drop for GroupMember {
 /// Returns the memory in bytes that the reduction of `length` values takes with slices of width
 /// `width`.
 fn memory(length: usize, width: SliceWidth) -> u64 {
-    Tensor { name: String::new(), element_type: ElementType::F32, len: length }.memory(width)
+    Tensor { name: String::new(), element_type: ElementType::F32, len: length, root: None }.memory(width)
 }
 
 /// Builds the all-reduce for a contribution.

@@ -19,11 +19,12 @@ use tributary_wire::SliceWidth;
 use super::gathering::{AddError, Added, Gatherings, Pending, Ready, Share};
 use super::member::{Member, Phase};
 use super::messages;
+use super::reducing::{broadcast, step_part};
 use super::results::{agent_status, copy, keep, no_result};
 use super::segment::{SegmentPart, SummedParts, can_sum, read_each, sum};
 use super::segments;
 use crate::error::AgentError;
-use crate::worker::{Completion, ReduceRequest, StepPart, StreamPosition, WorkerAgent};
+use crate::worker::{Completion, ReduceRequest, StreamPosition, WorkerAgent};
 
 /// Begins the all-reduces of the member until its job is over. Then it answers all that remain.
 pub(super) async fn run(
@@ -133,9 +134,9 @@ async fn prepare(
         return Err(agent_status(&AgentError::StreamBroken, None));
     }
     let (operation, held) = contribution(pending, agent.width).await?;
-    let Share { step_goes_on, regroup, deadline, .. } = &lead(pending)?.share;
+    let Share { root, step_goes_on, regroup, deadline, .. } = &lead(pending)?.share;
     let request = ReduceRequest {
-        part: StepPart::of(operation.weight, *step_goes_on, *regroup),
+        part: step_part(*root, operation.weight, *step_goes_on, *regroup),
         operation: JointAllReduce { is_withheld, ..operation },
         deadline: *deadline,
         regroup: *regroup,
@@ -267,7 +268,16 @@ async fn contribution(
     width: SliceWidth,
 ) -> Result<(JointAllReduce, Box<dyn Any + Send>), Status> {
     let first = lead(pending)?;
-    let Share { account, under_way, place, name, .. } = &first.share;
+    let Share { account, under_way, place, name, root, .. } = &first.share;
+    if let Some(root) = root {
+        let memory = place.memory_to_reduce(width);
+        let (held, vector) = under_way.room(|| account.take_with_vector(memory, place.count())).await?;
+        // The root is among the processes unless one of them has given the broadcast up, which then fails.
+        let source = root.here.and_then(|process| pending.get(process as usize)).unwrap_or(first);
+        let source = (Arc::clone(&source.share.segment), (source.share.place, vector));
+        let operation = broadcast(name.clone(), *root, source.0, source.1).await?;
+        return Ok((operation, Box::new(held)));
+    }
     let weight = pending.iter().map(|pending| pending.share.weight).fold(0, u32::saturating_add);
     let part = |Pending { share, .. }: &Pending| SegmentPart {
         segment: Arc::clone(&share.segment),
@@ -307,7 +317,7 @@ async fn contribution(
         }
     };
     Ok((
-        JointAllReduce { name: name.clone(), first, further, weight, bounds, is_withheld: false },
+        JointAllReduce { name: name.clone(), first, further, weight, bounds, is_withheld: false, root: None },
         Box::new(held),
     ))
 }

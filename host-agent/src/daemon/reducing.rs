@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tonic::Status;
 use tributary_api::agent::v1;
-use tributary_protocol::{AllReduce, ElementType, JointAllReduce};
+use tributary_protocol::{AllReduce, Broadcast, ElementType, JointAllReduce};
+use tributary_wire::Rank;
 
 use super::account::Account;
-use super::gathering::Share;
+use super::gathering::{Root, Share};
 use super::joint;
 use super::member::Member;
 use super::messages;
@@ -53,6 +54,34 @@ impl Reducing {
             || self.member.joint.as_ref().is_some_and(|joint| joint.has_given_up())
     }
 
+    /// Returns the root of the broadcast that a process requests; `None` if it requests an all-reduce.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` if the request is invalid, or if the job has no such rank.
+    async fn root(
+        &self,
+        request: &v1::AllReduceRequest,
+        element_type: ElementType,
+    ) -> Result<Option<Root>, Status> {
+        let Some(rank) = request.broadcast_root else { return Ok(None) };
+        if element_type != ElementType::I32 || request.weight > 0 || request.regroup_generation > 0 {
+            let problem =
+                "a broadcast sends elements of the type I32, has the weight 0, and does not synchronise";
+            return Err(Status::invalid_argument(problem));
+        }
+        let situation = self.member.situation().await;
+        let situation = situation.ok_or_else(|| Status::aborted("the worker has ended"))?;
+        let members = &situation.members;
+        let worker = members.processes.worker_of(rank);
+        let known =
+            |(worker, _): &(Rank, u32)| members.ranks.contains(worker) || members.lost.contains_key(worker);
+        let (worker, process) = worker.filter(known).ok_or_else(|| {
+            Status::invalid_argument(format!("broadcast of \"{}\": the job has no rank {rank}", request.name))
+        })?;
+        let here = (worker == situation.rank).then_some(process);
+        Ok(Some(Root { rank, worker, here }))
+    }
+
     /// Waits until all earlier streams of requests have ended.
     pub(super) async fn turn(&self) -> OwnedMutexGuard<()> {
         Arc::clone(&self.turn).lock_owned().await
@@ -76,6 +105,7 @@ impl Reducing {
         let (segment, place) =
             segments.place(request.segment, request.offset, element_type, request.count)?;
         check_name(&request.name)?;
+        let root = self.root(&request, element_type).await?;
         let entry = self.under_way.enter(segment.stretch(place))?;
         let milliseconds = Some(request.deadline_milliseconds).filter(|milliseconds| *milliseconds > 0);
         let deadline = milliseconds.map(Duration::from_millis);
@@ -85,6 +115,7 @@ impl Reducing {
                 place,
                 name: request.name,
                 weight: request.weight,
+                root,
                 regroup: request.regroup_generation,
                 step_goes_on: request.step_goes_on,
                 deadline,
@@ -98,15 +129,18 @@ impl Reducing {
         let memory = place.memory_to_reduce(agent.width);
         let (held, vector) = self.under_way.room(|| account.take_with_vector(memory, place.count())).await?;
         let (from, width) = (Arc::clone(&segment), agent.width);
-        let read = move || from.read_measured(place, vector, width);
-        let (data, bounds) = copy(place, read).await.map_err(segments::unusable)?;
-        let tensor = request.name.clone();
+        let (tensor, name, weight) = (request.name.clone(), request.name, request.weight);
+        let operation = match root {
+            Some(root) => broadcast(name, root, from, (place, vector)).await?,
+            None => {
+                let read = move || from.read_measured(place, vector, width);
+                let (data, bounds) = copy(place, read).await.map_err(segments::unusable)?;
+                JointAllReduce { bounds: Some(bounds), ..AllReduce { name, data, weight }.into() }
+            }
+        };
         let reduction = agent.start_reduce(ReduceRequest {
-            part: StepPart::of(request.weight, request.step_goes_on, request.regroup_generation),
-            operation: JointAllReduce {
-                bounds: Some(bounds),
-                ..AllReduce { name: request.name, data, weight: request.weight }.into()
-            },
+            part: step_part(root, weight, request.step_goes_on, request.regroup_generation),
+            operation,
             deadline,
             regroup: request.regroup_generation,
             position,
@@ -123,6 +157,24 @@ impl Reducing {
             answer
         }))
     }
+}
+
+/// Returns the host's part in a broadcast.
+/// If its root runs on this host, `segment` must have its elements.
+pub(super) async fn broadcast(
+    name: String,
+    root: Root,
+    segment: Arc<Segment>,
+    (place, vector): (ElementRange, Vec<u32>),
+) -> Result<JointAllReduce, Status> {
+    let words = move || segment.words(place, vector, root.here.is_some());
+    let words = copy(place, words).await.map_err(segments::unusable)?;
+    Ok(Broadcast { name, words, root: root.worker }.into())
+}
+
+/// Returns the part of an operation in the training. A broadcast belongs to no step.
+pub(super) fn step_part(root: Option<Root>, samples: u32, goes_on: bool, regroup: u32) -> StepPart {
+    if root.is_some() { StepPart::Other } else { StepPart::of(samples, goes_on, regroup) }
 }
 
 /// Writes the sums to their place in the segment, and keeps their vector for later all-reduces.

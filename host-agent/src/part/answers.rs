@@ -60,6 +60,7 @@ fn finished(FinishedSlice { seq, job, operator, totals, values }: FinishedSlice)
         seq: seq.0,
         job_id: job.get().into(),
         max: operator == Operator::Max,
+        relay: operator == Operator::Relay,
         contributors: totals.contributors,
         weight: totals.weight,
         tag_high: totals.tag.high,

@@ -78,6 +78,54 @@ async fn each_process_gets_the_sum_over_all_processes() {
 }
 
 #[tokio::test]
+async fn every_process_can_broadcast_to_all_others() {
+    let (hosts, jobs) = start().await;
+    for elements in [1, 1000, 100_000] {
+        for root in 0..5 {
+            let received = async |job: &Job| {
+                let mut segment = job.segment(4 * elements).await.unwrap();
+                let word = |at: usize| (at as u32).wrapping_mul(0x9e37_79b9) ^ job.rank();
+                let words = segment.elements_mut::<i32>().unwrap().iter_mut().enumerate();
+                words.for_each(|(at, to)| *to = word(at).cast_signed());
+                job.start(&mut segment, &Operation::broadcast("words", root)).unwrap().await.unwrap();
+                segment.elements::<i32>().unwrap().to_vec()
+            };
+            let all = join_all(jobs.iter().map(received)).await;
+            let word = |at: usize| ((at as u32).wrapping_mul(0x9e37_79b9) ^ root).cast_signed();
+            assert!(all[0].iter().enumerate().all(|(at, got)| *got == word(at)), "{elements} from {root}");
+            assert!(all.iter().all(|received| *received == all[0]), "{elements} from {root}");
+        }
+    }
+    // Host 0 has sent the words of three roots, and host 1 those of two.
+    let sent = |host: usize| hosts.agents[host].observer().stats()[0].stats.protocol.sent;
+    let slices: u64 = [1, 1000, 100_000_u64].iter().map(|elements| elements.div_ceil(256)).sum();
+    assert_eq!(sent(0) - sent(1), slices);
+}
+
+#[tokio::test]
+async fn a_broadcast_from_no_rank_of_the_job_or_of_other_elements_is_refused() {
+    let (_hosts, jobs) = start().await;
+    let refused = async |operation: Operation<'static>| {
+        let mut segment = filled(&jobs[0], 100, 1.0).await;
+        code(&jobs[0].start(&mut segment, &operation).unwrap().await.unwrap_err())
+    };
+    assert_eq!(refused(Operation::broadcast("words", 5)).await, Code::InvalidArgument);
+    let floats = Operation { root: Some(0), ..Operation::whole::<f32>() };
+    assert_eq!(refused(floats).await, Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn processes_of_a_host_that_name_different_roots_fail_the_job() {
+    let (_hosts, jobs) = start().await;
+    let mut first = filled(&jobs[0], 100, 1.0).await;
+    let mut second = filled(&jobs[1], 100, 1.0).await;
+    let _waits = jobs[0].start(&mut first, &Operation::broadcast("words", 0)).unwrap();
+    let error = jobs[1].start(&mut second, &Operation::broadcast("words", 3)).unwrap().await.unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("a broadcast from rank 0") && text.contains("a broadcast from rank 3"), "{text}");
+}
+
+#[tokio::test]
 async fn sums_of_every_type_are_right_with_weights_and_values_that_are_not_finite() {
     let (_hosts, mut jobs) = start().await;
     let weighted = async |job: &mut Job| {

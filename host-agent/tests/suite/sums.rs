@@ -30,7 +30,7 @@ fn gradient(rank: usize, round: usize) -> Vec<f32> {
 }
 
 fn tensor() -> Tensor {
-    Tensor { name: "group".into(), element_type: ElementType::F32, len: ELEMENTS }
+    Tensor { name: "group".into(), element_type: ElementType::F32, len: ELEMENTS, root: None }
 }
 
 fn reduce(worker: &WorkerAgent, data: Vec<f32>, weight: u32) -> Result<Reduced, AgentError> {

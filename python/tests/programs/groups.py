@@ -313,6 +313,39 @@ def order() -> None:
     end_rank(children)
 
 
+def broadcasts() -> None:
+    """Broadcasts of every type and layout from each rank. The ranks are not in the order of the job's hosts."""
+    host = int(os.environ["RANK"])
+    children = fork_ranks(host, host + 2)
+    os.environ["WORLD_SIZE"] = "4"
+    dist.init_process_group("tributary", timeout=TIMEOUT)
+    rank = dist.get_rank()
+
+    def check(what: str, tensor: torch.Tensor, root: int, expected: torch.Tensor) -> None:
+        dist.broadcast(tensor, root)
+        if not torch.equal(tensor.cpu().contiguous().view(torch.uint8), expected.contiguous().view(torch.uint8)):
+            say(f"wrong: {what} from {root}")
+
+    def bits(root: int, count: int) -> torch.Tensor:
+        return torch.randint(256, (count,), generator=torch.Generator().manual_seed(root), dtype=torch.uint8)
+
+    for root in range(4):
+        # The bits of the floats include NaN of all kinds.
+        for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.uint8):
+            check(str(dtype), bits(rank, 80_000).view(dtype), root, bits(root, 80_000).view(dtype))
+        check("a size that is no multiple of 4", bits(rank, 70_003), root, bits(root, 70_003))
+    strided = bits(rank, 160_000).view(torch.float32).reshape(200, 200).t()
+    check("a transposed matrix", strided, 1, bits(1, 160_000).view(torch.float32).reshape(200, 200).t())
+    with torch.inference_mode():
+        inference = torch.full((30_000, 2), float(rank))[:, 0]
+    check("a view that was made in inference mode", inference, 2, torch.full((30_000,), 2.0))
+    check("a small tensor", torch.full((10,), float(rank)), 3, torch.full((10,), 3.0))
+    calls = backend_of(None).counters.calls
+    say(f"rank {rank}: {calls['fabric']}")
+    dist.destroy_process_group()
+    end_rank(children)
+
+
 def interface() -> None:
     """A host whose name resolves to a loopback address, and an interface that does not exist."""
     socket.sethostname("localhost")
@@ -382,6 +415,7 @@ CASES = (
     one_host,
     several,
     order,
+    broadcasts,
     interface,
     ends,
 )

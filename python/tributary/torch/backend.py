@@ -22,6 +22,7 @@ from torch._C._distributed_c10d import (
     AllreduceOptions,
     Backend,
     BarrierOptions,
+    BroadcastOptions,
     DebugLevel,
     PrefixStore,
     ReduceOp,
@@ -48,7 +49,7 @@ from tributary.torch.profiling import ProfilerEvent
 from tributary.torch.scatter import Scatter
 from tributary.torch.traffic_counters import TrafficCounters, announce, logger
 from tributary.torch.work import CoalescedWork, FabricWork, FinishingWork, PythonWork, timeout_error
-from tributary.values import overlap_error, tensor_elements_overlap
+from tributary.values import overlap_error, tensor_elements_overlap, words_of
 
 BY_GLOO = (
     "_allgather_base",
@@ -61,7 +62,6 @@ BY_GLOO = (
     "allreduce_sparse",
     "alltoall",
     "alltoall_base",
-    "broadcast",
     "gather",
     "gather_single",
     "monitored_barrier",
@@ -78,12 +78,15 @@ OVER_FABRIC = (
     "_reduce_scatter_base",
     "allreduce",
     "barrier",
+    "broadcast",
     "reduce_scatter",
     "reduce_scatter_single",
     "reduce_scatter_single_coalesced",
     "reduce_scatter_tensor_coalesced",
 )
 """Collectives that the fabric supports, for some tensors and operators."""
+LEAST_BROADCAST = 1 << 16
+"""Bytes from which a broadcast goes over the fabric. Smaller ones take longer there than by gloo."""
 
 OLDEST = "2.14"
 """The first version of PyTorch in which a backend may be a class in Python."""
@@ -408,6 +411,44 @@ class FabricBackend(Backend):
             )
         return self._made(works[0] if len(works) == 1 else CoalescedWork(works))
 
+    def broadcast(self, tensors: list[torch.Tensor], opts: BroadcastOptions) -> Work:
+        """Replaces a tensor on all ranks with the root's."""
+        job, reason = self._job_for_broadcast(tensors)
+        if job is None:
+            return self._by_gloo("broadcast", (tensors, opts), reason)
+        tensor = tensors[0]
+        plain = Plain(contiguous=True)
+        contiguous: torch.Tensor = plain.of(tensor, is_written=True)
+        words, take = words_of(contiguous.detach().reshape(-1).view(torch.uint8).numpy())
+        root = (self._group_job.job_ranks if self._group_job is not None else self._job_ranks)[opts.rootRank]
+
+        def finish() -> None:
+            # A tensor that was made in inference mode can only be written in inference mode.
+            with torch.inference_mode():
+                plain.copy_back()
+
+        return self._made(
+            self._over_fabric(
+                job,
+                "broadcast",
+                f"broadcast {{}} of {tuple(tensor.shape)}, {tensor.dtype}",
+                torch.from_numpy(words),
+                tensors,
+                finish,
+                take,
+                deadline=_timeout(opts),
+                nbytes=tensor.nbytes,
+                root=root,
+            )
+        )
+
+    def _job_for_broadcast(self, tensors: list[torch.Tensor]) -> tuple[Job | None, str]:
+        """Returns the job that broadcasts these tensors, or `None` and the reason why gloo does."""
+        reason = _reason_for_gloo_broadcast(tensors)
+        if reason is not None:
+            return None, reason
+        return self._job_of(tensors)
+
     def barrier(self, opts: BarrierOptions | None = None) -> Work:
         """Waits for all ranks."""
         opts = opts or BarrierOptions()
@@ -566,8 +607,9 @@ class FabricBackend(Backend):
         *,
         deadline: timedelta | None = None,
         nbytes: int | None = None,
+        root: int | None = None,
     ) -> FabricWork:
-        """Starts to sum one tensor over all ranks.
+        """Starts to sum one tensor over all ranks, or to broadcast it.
 
         Args:
             job: the job of the group.
@@ -579,6 +621,7 @@ class FabricBackend(Backend):
             take: called with the bytes of the sum.
             deadline: the time that the collective may take [default: the group's timeout].
             nbytes: bytes of the caller's tensors, if `values` is a copy in another type.
+            root: the rank in the job that broadcasts its `values`.
         """
         self._check_process()
         self._check_order()
@@ -595,7 +638,7 @@ class FabricBackend(Backend):
         self._wait_for_memory([values, *results], also_by_gloo=True)
         event = ProfilerEvent(collective)
         try:
-            answer = job.start(values, name=count, take=take, deadline=deadline or self._timeout)
+            answer = job.start(values, name=count, take=take, deadline=deadline or self._timeout, root=root)
         except BaseException:
             event.end()
             raise
@@ -764,11 +807,15 @@ class FabricBackend(Backend):
 
     def _job_for(self, tensors: list[torch.Tensor], operator: ReduceOp.RedOpType) -> tuple[Job | None, str]:
         """Returns the job that sums these tensors, or `None` and the reason why gloo sums them."""
+        reason = _reason_for_gloo(tensors, operator)
+        if reason is not None and (self._job is not None or self._group_job is not None):
+            return None, reason
+        return self._job_of(tensors)
+
+    def _job_of(self, tensors: list[torch.Tensor]) -> tuple[Job | None, str]:
+        """Returns the job for a collective that the fabric supports, or `None` and the reason why there is none."""
         if self._job is None and self._group_job is None:
             return None, self._without_job or ENDED
-        reason = _reason_for_gloo(tensors, operator)
-        if reason is not None:
-            return None, reason
         if self._group_job is None:
             return self._job, ""
         return self._group_job.next_sum(bytes_of(tensors)), self._group_job.reason
@@ -890,6 +937,17 @@ def _reason_for_gloo(tensors: list[torch.Tensor], operator: ReduceOp.RedOpType) 
     if any(tensor.layout != torch.strided for tensor in tensors):
         return "a sparse tensor"
     return None
+
+
+def _reason_for_gloo_broadcast(tensors: list[torch.Tensor]) -> str | None:
+    """Returns the reason why the fabric does not broadcast these tensors; `None` if it does."""
+    if len(tensors) != 1:
+        return "several tensors at once"
+    if tensors[0].layout != torch.strided:
+        return "a sparse tensor"
+    if tensors[0].device.type != "cpu":
+        return "a tensor of a device"
+    return "a small tensor" if tensors[0].nbytes < LEAST_BROADCAST else None
 
 
 def _operator(opts: AllreduceOptions | ReduceScatterOptions) -> ReduceOp.RedOpType:

@@ -348,7 +348,7 @@ impl<'a> PacketSimulation<'a> {
         loop {
             let Some(sim) = self.workers.get_mut(at) else { return Ok(()) };
             let Some(out) = sim.worker.poll_transmit(self.now) else { break };
-            let (header, values) = (out.header, Some(encode(out.values)));
+            let (header, values) = (out.header, out.values.map(encode));
             let packet = Packet { header, stack: sim.stack.clone(), hops: sim.stack.len(), values };
             self.send(Node::Worker(at), true, packet);
         }

@@ -48,6 +48,10 @@ impl Switch {
     pub(crate) fn gradient(&mut self, mut packet: Packet) -> Option<Packet> {
         let hop = packet.hop()?;
         packet.hops -= 1;
+        // To a switch, this is a PROBE.
+        if packet.header.operator == Operator::Relay {
+            return Some(packet);
+        }
         let Some(values) = packet.values.take() else { return Some(packet) };
         let header = packet.header;
         let slot = self.slot(header.seq)?;
@@ -96,6 +100,7 @@ impl Slot {
         let pairs = self.values.iter_mut().zip(view(values).iter());
         match packet.header.operator {
             Operator::Sum => pairs.for_each(|(sum, value)| *sum = sum.wrapping_add(value)),
+            Operator::Relay => {}
             Operator::Max => pairs.for_each(|(most, value)| *most = (*most & i32::MAX).max(value & i32::MAX)),
         }
     }

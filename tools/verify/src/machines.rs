@@ -161,7 +161,9 @@ impl Workers {
     ) -> Step<Sent> {
         let mut out = Vec::new();
         while let Some(packet) = worker.poll_transmit(now) {
-            let content = contents.intern(packet.header.operator, packet.header.totals, packet.values);
+            // The model has no broadcasts, so that workers send no PROBE.
+            let values = packet.values.unwrap_or_default();
+            let content = contents.intern(packet.header.operator, packet.header.totals, values);
             let (slice, retransmit) = (slice(packet.header.seq), packet.header.retransmit);
             out.push(Sent { slice, retransmit, content });
         }

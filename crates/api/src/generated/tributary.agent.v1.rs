@@ -186,6 +186,10 @@ pub struct AllReduceRequest {
     /// and the time until one ends counts as waiting.
     #[prost(bool, tag = "10")]
     pub step_goes_on: bool,
+    /// The rank of the process that broadcasts its elements. Absent in an all-reduce.
+    /// The elements of a broadcast are I32, and weight is 0.
+    #[prost(uint32, optional, tag = "11")]
+    pub broadcast_root: ::core::option::Option<u32>,
 }
 /// Answers a request of the stream. Answers may arrive in another order than the requests. For example,
 /// the answer to an abandoned all-reduce can arrive before the answers to earlier requests that are

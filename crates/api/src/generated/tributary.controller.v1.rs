@@ -307,6 +307,9 @@ pub struct FinishedSlice {
     /// True for a MAX slice, false for a SUM slice.
     #[prost(bool, tag = "2")]
     pub max: bool,
+    /// True for a slice of a broadcast, which one member has sent.
+    #[prost(bool, tag = "9")]
+    pub relay: bool,
     #[prost(uint32, tag = "3")]
     pub contributors: u32,
     #[prost(uint32, tag = "4")]

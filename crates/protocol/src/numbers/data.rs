@@ -38,13 +38,28 @@ pub struct Tensor {
     pub element_type: ElementType,
     /// The number of elements.
     pub len: usize,
+    /// The member that sends the elements in a broadcast; `None` in an all-reduce.
+    pub root: Option<Rank>,
 }
 
 impl AllReduce {
     /// Returns the description of the tensor that this operation reduces.
     pub fn tensor(&self) -> Tensor {
-        Tensor { name: self.name.clone(), element_type: self.data.element_type(), len: self.data.len() }
+        let (element_type, len) = (self.data.element_type(), self.data.len());
+        Tensor { name: self.name.clone(), element_type, len, root: None }
     }
+}
+
+/// A broadcast: one member sends words of 32 bits to all members, unchanged.
+/// Every member starts it with the same name, number of words and root, in the same order as its all-reduces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broadcast {
+    /// The name of the tensor. It must be equal on all members.
+    pub name: String,
+    /// The words to send. On other members than the root, the words that the root sends replace them.
+    pub words: Vec<i32>,
+    /// The member that sends its words.
+    pub root: Rank,
 }
 
 /// The elements that one member contributes. There may be none.

@@ -156,6 +156,26 @@ impl Elements {
         out.get_mut(len..).unwrap_or_default().fill(0);
     }
 
+    /// Writes the words of a broadcast in `range`, and zeros behind them, to `out`.
+    pub(crate) fn write_words(&self, range: Range<usize>, out: &mut [i32]) {
+        let words = match &self.sums {
+            Sums::I32(words) => part(words, range),
+            Sums::F32(_) | Sums::F64(_) | Sums::I64(_) => &[],
+        };
+        let behind = out.split_at_mut_checked(words.len()).map(|(to, behind)| {
+            to.copy_from_slice(words);
+            behind
+        });
+        behind.unwrap_or_default().fill(0);
+    }
+
+    /// Stores the words of a broadcast in `range`.
+    pub(crate) fn finish_words(&mut self, range: Range<usize>, words: ValuesView<'_>) {
+        if let Sums::I32(to) = &mut self.sums {
+            read(words, to.get_mut(range).unwrap_or_default());
+        }
+    }
+
     /// Prefetches the elements in `range` into the processor's cache.
     pub(crate) fn prefetch(&self, range: Range<usize>) {
         match &self.sums {

@@ -11,13 +11,19 @@ pub(crate) enum SliceRole {
     Max(usize),
     /// Carries elements.
     Sum(usize),
+    /// Carries elements of a broadcast, which only its root sends.
+    Relay(usize),
     /// Carries the further limbs of elements, and the classes of elements near NaN or infinity.
     Rest(usize),
 }
 
 /// The layout of an operation: its slices at consecutive positions.
-/// The MAX slices come first, then the SUM slices with an equal number of elements each, then the [rest](super::rest).
-/// The number of rest slices follows from the bounds.
+///
+/// In an all-reduce, the MAX slices come first, then the SUM slices with an equal number of elements each, then the
+/// [rest](super::rest). The number of rest slices follows from the bounds.
+///
+/// A broadcast consists of groups: a MAX slice, and the relayed slices that follow it. Its MAX slices carry no bounds.
+/// The result of a MAX slice shows that all members have room for the results of its group.
 ///
 /// Each packet needs these numbers several times, and a division takes ten times as long as other instructions. So the
 /// constructor does the divisions once.
@@ -33,7 +39,10 @@ pub(crate) struct Layout {
     sum_slices: usize,
     max_slices: usize,
     /// The number of SUM slices whose bounds fit in one MAX slice, behind its first lane.
+    /// In a broadcast, it is the number of relayed slices of a group.
     slices_in_max: usize,
+    /// The binary logarithm of the number of slices of a group; `None` in an all-reduce.
+    group_bits: Option<u32>,
     /// The number of rest slices; `None` until all bounds are agreed on.
     pub(crate) rest_slices: Option<u64>,
 }
@@ -50,7 +59,26 @@ impl Layout {
             // An operation without elements has one MAX slice, which makes it a barrier and carries the total weight.
             max_slices: sum_slices.div_ceil(slices_in_max).max(1),
             slices_in_max,
+            group_bits: None,
             rest_slices: None,
+        }
+    }
+
+    /// Returns the layout of a broadcast, in a job with this `window`.
+    /// Four groups fit into the window, so that the agreement about a group overlaps with the groups before it.
+    pub(crate) fn of_broadcast(first: u64, len: usize, width: SliceWidth, window: u32) -> Self {
+        let group_bits = (window / 4).max(2).ilog2();
+        let (sum_slices, slices_in_max) = (len.div_ceil(width.values()), (1 << group_bits) - 1);
+        Self {
+            first,
+            len,
+            width,
+            blocks: 0,
+            sum_slices,
+            max_slices: sum_slices.div_ceil(slices_in_max).max(1),
+            slices_in_max,
+            group_bits: Some(group_bits),
+            rest_slices: Some(0),
         }
     }
 
@@ -83,8 +111,9 @@ impl Layout {
     }
 
     /// Returns the positions of the MAX slices.
-    pub(crate) fn max_positions(&self) -> Range<u64> {
-        self.first..self.first_sum()
+    pub(crate) fn max_positions(&self) -> impl Iterator<Item = u64> + use<> {
+        let (first, bits) = (self.first, self.group_bits.unwrap_or(0));
+        (0..self.max_slices as u64).map(move |index| first + (index << bits))
     }
 
     /// Returns the positions of the rest slices; an empty range until all bounds are agreed on.
@@ -105,10 +134,15 @@ impl Layout {
             return SliceRole::Rest(index as usize);
         }
         let index = (position - self.first) as usize;
+        if let Some(bits) = self.group_bits {
+            let (group, in_group) = (index >> bits, index & ((1 << bits) - 1));
+            let relayed = in_group.checked_sub(1).map(|slice| group * self.slices_in_max + slice);
+            return relayed.map_or(SliceRole::Max(group), SliceRole::Relay);
+        }
         index.checked_sub(self.max_slices).map_or(SliceRole::Max(index), SliceRole::Sum)
     }
 
-    /// Returns the SUM slices whose bounds MAX slice `index` carries.
+    /// Returns the SUM slices whose bounds MAX slice `index` carries, or the relayed slices of its group.
     pub(crate) fn slices_bounded_in(&self, index: usize) -> Range<usize> {
         let slices = self.sum_slices;
         let first = (index * self.slices_in_max).min(slices);
@@ -121,14 +155,31 @@ impl Layout {
     }
 
     /// Returns the positions of the SUM slices whose bounds the MAX slice at `position` carries.
+    /// In a broadcast, these are the relayed slices of its group.
     /// The range is empty if the slice at `position` is not a MAX slice.
     pub(crate) fn bounded_by(&self, position: u64) -> Range<u64> {
         match self.part(position) {
             SliceRole::Max(index) => {
                 let slices = self.slices_bounded_in(index);
-                self.first_sum() + slices.start as u64..self.first_sum() + slices.end as u64
+                let first = match self.group_bits {
+                    Some(_) => position + 1,
+                    None => self.first_sum() + slices.start as u64,
+                };
+                first..first + slices.len() as u64
             }
-            SliceRole::Sum(_) | SliceRole::Rest(_) => 0..0,
+            SliceRole::Sum(_) | SliceRole::Relay(_) | SliceRole::Rest(_) => 0..0,
+        }
+    }
+
+    /// Returns the position before which a member must have all results to send the slice at `position`.
+    /// It must also have the result of the slice one window before.
+    ///
+    /// Other members do not contribute to a relayed slice, so the server may finish it while a member still lacks the
+    /// result of the slice one window before, which the server then forgets. The MAX slice of the group prevents that.
+    pub(crate) fn needs_results_before(&self, position: u64, window: u64) -> u64 {
+        match self.group_bits {
+            Some(_) => self.bounded_by(position).end.saturating_sub(window),
+            None => 0,
         }
     }
 

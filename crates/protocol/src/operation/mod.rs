@@ -1,4 +1,4 @@
-//! One all-reduce under way: its slices, the agreed bounds, and the results that have arrived.
+//! One all-reduce or broadcast under way: its slices, the agreed bounds, and the results so far.
 
 mod event;
 mod layout;
@@ -95,11 +95,12 @@ impl Buffers {
     /// [`StartError::NoMemory`] if an allocation fails.
     fn take(
         tensor: &Tensor,
-        width: SliceWidth,
+        (layout, width): (Layout, SliceWidth),
         measured: Option<Vec<Bound>>,
         elements: impl FnOnce() -> Result<Elements, TryReserveError>,
     ) -> Result<Self, StartError> {
-        let layout = Layout::new(0, tensor.len, width);
+        // A broadcast has the same totals in all slices.
+        let sum_slices = if tensor.root.is_some() { 0 } else { layout.sum_slices() };
         let buffers = || {
             Ok::<_, TryReserveError>(Self {
                 measured,
@@ -108,7 +109,7 @@ impl Buffers {
                 first_lanes: filled(0, layout.max_slices())?,
                 agreements: filled(Agreement::Awaited, layout.max_slices())?,
                 elements: elements()?,
-                totals: filled(Totals::default(), layout.sum_slices())?,
+                totals: filled(Totals::default(), sum_slices)?,
             })
         };
         buffers()
@@ -116,7 +117,7 @@ impl Buffers {
     }
 }
 
-/// An all-reduce under way.
+/// An all-reduce or broadcast under way.
 /// A failed operation still goes through its remaining slices, so that the windows of all members stay equal.
 #[derive(Debug, Clone)]
 pub(crate) struct Operation<C> {
@@ -157,8 +158,9 @@ pub(crate) struct Operation<C> {
     overflow: Option<usize>,
     /// True if the operation has failed, so that its slices cannot be verified any more.
     failed: bool,
-    /// True if a member withholds its contribution, so that the operation has no sum on any member.
-    is_withheld: bool,
+    /// True if the operation has no outcome on any member.
+    /// A member withholds its contribution, or the root of the broadcast has left.
+    is_void: bool,
     /// True if the caller has received an error, so that it will get no further event.
     pub(crate) told: bool,
 }
@@ -181,6 +183,7 @@ impl<C> Operation<C> {
             name: name_hash(&tensor.name),
             len: tensor.len as u64,
             element_type: tensor.element_type as u8,
+            root: tensor.root,
         });
         Self {
             id,
@@ -204,7 +207,7 @@ impl<C> Operation<C> {
             found_not_finite: None,
             overflow: None,
             failed: false,
-            is_withheld: false,
+            is_void: false,
             told: false,
         }
     }
@@ -266,7 +269,9 @@ impl<C> Operation<C> {
     pub(crate) fn is_known(&self, position: u64) -> bool {
         match self.layout.part(position) {
             SliceRole::Max(_) => true,
-            SliceRole::Sum(slice) => !matches!(self.agreement(slice), Agreement::Awaited),
+            SliceRole::Sum(slice) | SliceRole::Relay(slice) => {
+                !matches!(self.agreement(slice), Agreement::Awaited)
+            }
             SliceRole::Rest(_) => position < self.layout.known_end(),
         }
     }
@@ -303,8 +308,15 @@ impl<C> Operation<C> {
     pub(crate) fn confirmed_in(&self, position: u64) -> &[i32] {
         match self.layout.part(position) {
             SliceRole::Sum(slice) => self.agreed(slice).map(|agreed| agreed.lanes).unwrap_or_default(),
-            SliceRole::Max(_) | SliceRole::Rest(_) => &[],
+            SliceRole::Max(_) | SliceRole::Relay(_) | SliceRole::Rest(_) => &[],
         }
+    }
+
+    /// Returns the member that sends the slice at `position` to all `members`; `None` if all contribute.
+    /// They also contribute to the relayed slices of a root that has left, with zeros, so that their windows move on.
+    pub(crate) fn relayed_by(&self, position: u64, members: &Membership) -> Option<Rank> {
+        let root = self.tensor.root.filter(|root| members.contains(*root))?;
+        matches!(self.layout.part(position), SliceRole::Relay(_)).then_some(root)
     }
 
     /// Returns the scale of a block; `None` if all of its values are zeros, or if its bounds are not agreed
@@ -318,23 +330,24 @@ impl<C> Operation<C> {
         self.scales.get(self.layout.blocks_of(slice..slice + 1)).unwrap_or_default()
     }
 
-    /// Returns the operator that combines the slice.
-    pub(crate) fn operator(&self, position: u64) -> Operator {
+    /// Returns the operator with which `members` combine the slice.
+    pub(crate) fn operator(&self, position: u64, members: &Membership) -> Operator {
         match self.layout.part(position) {
             SliceRole::Max(_) => Operator::Max,
-            SliceRole::Sum(_) | SliceRole::Rest(_) => Operator::Sum,
+            SliceRole::Relay(_) if self.relayed_by(position, members).is_some() => Operator::Relay,
+            SliceRole::Sum(_) | SliceRole::Relay(_) | SliceRole::Rest(_) => Operator::Sum,
         }
     }
 
     /// Returns the identity of the slice at `position`, which the tags of `members` cover.
     pub(crate) fn meaning(&self, position: u64, members: &Membership) -> Meaning {
         let agreed = match self.layout.part(position) {
-            SliceRole::Max(_) | SliceRole::Rest(_) => None,
+            SliceRole::Max(_) | SliceRole::Relay(_) | SliceRole::Rest(_) => None,
             SliceRole::Sum(slice) => self.agreed(slice),
         };
         Meaning {
             subject: self.subject,
-            operator: self.operator(position),
+            operator: self.operator(position, members),
             seq: self.seq(position),
             scale: agreed.map_or(0, |agreed| members.digest(&agreed)),
         }
@@ -347,12 +360,12 @@ impl<C> Operation<C> {
     /// Accepts a verified result.
     ///
     /// # Errors
-    /// [`CollectiveError::Withheld`] or [`CollectiveError::Weight`] if the members' contributions have no sum, and the
-    /// caller has received no error.
+    /// [`CollectiveError::Withheld`], [`CollectiveError::Weight`] or [`CollectiveError::RootLeft`] if the operation has no
+    /// outcome, and the caller has received no error.
     pub(crate) fn accept(
         &mut self,
         position: u64,
-        totals: Totals,
+        (operator, totals): (Operator, Totals),
         values: ValuesView<'_>,
     ) -> Result<(), CollectiveError> {
         self.unfinished -= 1;
@@ -361,7 +374,7 @@ impl<C> Operation<C> {
                 let agreed = self.agree(index, totals, values);
                 match &agreed {
                     // Results are verified nevertheless, so that all members lay out the same rest slices.
-                    Err(CollectiveError::Withheld { .. }) => self.is_withheld = true,
+                    Err(CollectiveError::Withheld { .. }) => self.is_void = true,
                     agreed => self.failed |= agreed.is_err(),
                 }
                 if agreed.is_err() && self.tell() { agreed } else { Ok(()) }
@@ -374,6 +387,17 @@ impl<C> Operation<C> {
                     *done = totals;
                 }
                 Ok(())
+            }
+            SliceRole::Relay(slice) if operator == Operator::Relay => {
+                self.elements.finish_words(self.layout.elements(slice), values);
+                Ok(())
+            }
+            // The members finished the slice without the root.
+            SliceRole::Relay(_) => {
+                self.is_void = true;
+                let left = |root| CollectiveError::RootLeft { tensor: self.tensor.name.clone(), root };
+                let error = self.tensor.root.map(left);
+                error.filter(|_| self.tell()).map_or(Ok(()), Err)
             }
             SliceRole::Rest(index) => {
                 self.accept_rest(index, totals.contributors, values);
@@ -448,7 +472,7 @@ impl<C> Operation<C> {
     /// Returns true if the caller has abandoned the operation, and the operation has not failed.
     /// This includes every operation that the caller abandoned before all members had started it.
     pub(super) fn is_given_up(&self) -> bool {
-        self.told && !self.failed && !self.is_withheld
+        self.told && !self.failed && !self.is_void
     }
 
     /// Records that the result of a slice is permanently wrong.
@@ -487,6 +511,9 @@ impl<C> Operation<C> {
             return Some(Err(CollectiveError::Overflow { tensor, element, element_type }));
         }
         let mut runs: Vec<Run> = Vec::new();
+        if self.tensor.root.is_some() && self.tensor.len > 0 {
+            runs.push(Run { len: self.tensor.len, weight, contributors, complete: contributors });
+        }
         for (slice, totals) in self.totals.iter().enumerate() {
             let Totals { weight, contributors, .. } = *totals;
             let complete = self.complete(slice, contributors);

@@ -18,6 +18,7 @@ pub(crate) struct Operations<C> {
     /// The slice at position 0. Positions count slices from there. Unlike a [`Seq`], they never wrap.
     start: Seq,
     width: SliceWidth,
+    window: u32,
     under_way: VecDeque<Operation<C>>,
     begun: u64,
     /// The position at which the next operation will begin if none is under way.
@@ -26,8 +27,8 @@ pub(crate) struct Operations<C> {
 
 impl<C> Operations<C> {
     /// Creates an empty sequence. The job has begun `begun` operations before the slice `start`.
-    pub(crate) fn new(start: Seq, begun: u64, width: SliceWidth) -> Self {
-        Self { start, width, under_way: VecDeque::new(), begun, next: 0 }
+    pub(crate) fn new(start: Seq, begun: u64, width: SliceWidth, window: u32) -> Self {
+        Self { start, width, window, under_way: VecDeque::new(), begun, next: 0 }
     }
 
     /// Allocates the memory for an operation on `tensor`, to which this member contributes the sum of the
@@ -42,7 +43,8 @@ impl<C> Operations<C> {
         bounds: Option<Bounds>,
     ) -> Result<Buffers, StartError> {
         let bounds = bounds.and_then(|bounds| bounds.of(self.width, tensor));
-        Buffers::take(tensor, self.width, bounds, || Ok(Elements::contributed(first, further)))
+        let layout = self.layout(0, tensor);
+        Buffers::take(tensor, (layout, self.width), bounds, || Ok(Elements::contributed(first, further)))
     }
 
     /// Allocates the memory for an operation on `tensor` whose sums are only read.
@@ -50,7 +52,16 @@ impl<C> Operations<C> {
     /// # Errors
     /// [`StartError::NoMemory`] if an allocation fails.
     pub(crate) fn buffers_to_read(&self, tensor: &Tensor) -> Result<Buffers, StartError> {
-        Buffers::take(tensor, self.width, None, || Elements::awaited(tensor.element_type, tensor.len))
+        let layout = self.layout(0, tensor);
+        let elements = || Elements::awaited(tensor.element_type, tensor.len);
+        Buffers::take(tensor, (layout, self.width), None, elements)
+    }
+
+    fn layout(&self, first: u64, tensor: &Tensor) -> Layout {
+        match tensor.root {
+            Some(_) => Layout::of_broadcast(first, tensor.len, self.width, self.window),
+            None => Layout::new(first, tensor.len, self.width),
+        }
     }
 
     /// Appends an operation of `members`, with its memory, to the sequence.
@@ -63,7 +74,7 @@ impl<C> Operations<C> {
         buffers: Buffers,
     ) -> &mut Operation<C> {
         let (id, first_seq) = (OperationId(self.begun), self.next_seq());
-        let layout = Layout::new(self.known_next(), tensor.len, self.width);
+        let layout = self.layout(self.known_next(), &tensor);
         let operation = Operation::new(id, (layout, first_seq), members, tensor, own, buffers);
         self.begun += 1;
         self.under_way.push_back_mut(operation)

@@ -8,7 +8,8 @@ use crate::numbers::lanes::{LaneRanges, Lanes, is_first_lane, owner};
 use crate::tags::{Membership, PadSum};
 
 impl<C> Operation<C> {
-    /// Checks a result that is a sum of `members`. `pads` is `Some` if this member has sent the slice.
+    /// Checks a result that is a sum of `members`, or that the root of a broadcast has sent them.
+    /// `pads` is `Some` if this member has sent the slice.
     ///
     /// # Errors
     /// [`Mismatch`] if the result fails a check, so that the caller must not accept it.
@@ -26,15 +27,21 @@ impl<C> Operation<C> {
             // The sums will be written to these elements.
             self.elements.prefetch(self.layout.elements(slice));
         }
-        let pads = pads
-            .filter(|pads| pads.is_of(members))
-            .or_else(|| members.pad_sum(&self.meaning(position, members)));
+        let relayed_by = self.relayed_by(position, members);
+        let contributors = if relayed_by.is_some() { 1 } else { members.count() };
+        let pads = pads.filter(|pads| pads.is_of(members)).or_else(|| {
+            let meaning = self.meaning(position, members);
+            match relayed_by {
+                Some(root) => Some(members.pad_relayed(&meaning, root)),
+                None => members.pad_sum(&meaning),
+            }
+        });
         let fits = |pads: PadSum| {
             members.verifies(&pads, (totals.weight, totals.tag), self.confirmed_in(position), values)
         };
-        let reason = if members.count() != totals.contributors {
+        let reason = if contributors != totals.contributors {
             "contributions are missing or doubled"
-        } else if operator != self.operator(position) {
+        } else if operator != self.operator(position, members) {
             "its operator is another one"
         } else if !pads.is_some_and(fits) {
             "its tag does not fit its values, or its scale follows from a bound that no member has sent"
@@ -45,7 +52,7 @@ impl<C> Operation<C> {
         } else {
             return Ok(());
         };
-        Err(Mismatch { reason, contributors: members.count() })
+        Err(Mismatch { reason, contributors })
     }
 
     /// Checks the total weight.
@@ -59,7 +66,7 @@ impl<C> Operation<C> {
                 }
                 Agreement::Awaited | Agreement::GivenUp => false,
             },
-            SliceRole::Rest(_) => totals.weight == 0,
+            SliceRole::Relay(_) | SliceRole::Rest(_) => totals.weight == 0,
         }
     }
 

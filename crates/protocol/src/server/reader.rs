@@ -39,7 +39,7 @@ impl Reader {
     ) -> Self {
         Self {
             membership: Arc::new(Membership::new((secret, width), job, members)),
-            operations: Operations::new(start, 0, width),
+            operations: Operations::new(start, 0, width, window),
             waiting: VecDeque::new(),
             window,
             events: VecDeque::new(),
@@ -110,15 +110,15 @@ impl Reader {
         values::write(&sum.values, &mut self.bytes);
         let mut values = ValuesView::new(&self.bytes);
         if let Some((masks, revealed)) = &mut self.masks
-            && let Some(first) = members.first()
-            && operation.operator(position) == Operator::Sum
+            && let Some(first) = operation.relayed_by(position, members).or(members.first())
+            && operation.operator(position, members) != Operator::Max
         {
             let slice = MaskedSlice { job: members.job(), operation: operation.id, seq };
             masks.reveal(slice, first, values, revealed);
             values = ValuesView::new(revealed);
         }
         let failure = match operation.verify(position, (sum.operator, sum.totals), values, (members, None)) {
-            Ok(()) => operation.accept(position, sum.totals, values).err(),
+            Ok(()) => operation.accept(position, (sum.operator, sum.totals), values).err(),
             // The server has no other copy of the sum, so it cannot retry.
             Err(mismatch) => operation.give_up(position, sum.totals, mismatch),
         };

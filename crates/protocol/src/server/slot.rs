@@ -57,6 +57,8 @@ impl Sum {
         match self.operator {
             Operator::Sum => pairs.for_each(|(sum, value)| *sum = sum.wrapping_add(value)),
             Operator::Max => pairs.for_each(|(most, value)| *most = (*most & MAX_MASK).max(value & MAX_MASK)),
+            // A relayed slice is finished by its first contribution.
+            Operator::Relay => {}
         }
     }
 }
@@ -115,6 +117,7 @@ impl ServerSlot {
     }
 
     /// Adds a contribution to the due slice, like a switch does.
+    /// A relayed contribution finishes the slice, in place of others that the slot may have.
     pub(super) fn contribute(
         &mut self,
         header: &Header,
@@ -124,6 +127,11 @@ impl ServerSlot {
         window: u32,
     ) -> ContributionEffect {
         let bit = 1 << child;
+        if header.operator == Operator::Relay {
+            self.partial.store(header.operator, header.totals, values);
+            self.finish(window);
+            return ContributionEffect::Finished;
+        }
         if self.children & bit != 0 {
             return ContributionEffect::Duplicate;
         }
@@ -136,12 +144,17 @@ impl ServerSlot {
         if self.children.count_ones() < u32::from(fan_in) {
             return ContributionEffect::Added;
         }
+        self.finish(window);
+        ContributionEffect::Finished
+    }
+
+    /// Makes the partial sum the finished slice, and begins the slot's next slice.
+    fn finish(&mut self, window: u32) {
         self.children = 0;
         let spare = self.finished.take().unwrap_or_else(|| self.partial.another());
         let spare = Sum { job: self.partial.job, ..spare };
         self.finished = Some(std::mem::replace(&mut self.partial, spare));
         self.due = self.due.plus(window);
-        ContributionEffect::Finished
     }
 
     /// Discards the contributions to the due slice, and the record of receivers of the finished slice.

@@ -92,7 +92,11 @@ impl Subjects {
             let digest = encrypt(&self.0, first.to_be_bytes()) ^ second;
             encrypt(&self.0, digest.to_be_bytes())
         };
-        SubjectDigests { sum: digest(Operator::Sum), max: digest(Operator::Max) }
+        SubjectDigests {
+            sum: digest(Operator::Sum),
+            max: digest(Operator::Max),
+            relay: digest(Operator::Relay),
+        }
     }
 }
 
@@ -140,6 +144,7 @@ impl Pads {
         let subject = match operator {
             Operator::Sum => subject.sum,
             Operator::Max => subject.max,
+            Operator::Relay => subject.relay,
         };
         let slice =
             subject ^ (u128::from(scale) << 64 | u128::from(seq.0) << 32 | u128::from(job.get()) << 16);

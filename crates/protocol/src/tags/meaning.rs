@@ -1,7 +1,7 @@
 //! The identity of a slice and its operation, for tags.
 
 use sha2::{Digest, Sha256};
-use tributary_wire::{Operator, Seq};
+use tributary_wire::{Operator, Rank, Seq};
 
 /// The identity of an operation.
 /// Tags cover it, because slices of different operations must not be added.
@@ -18,6 +18,8 @@ pub(crate) struct Subject {
     pub(crate) len: u64,
     /// The number of the element type.
     pub(crate) element_type: u8,
+    /// The worker that sends the values of a broadcast; `None` in an all-reduce.
+    pub(crate) root: Option<Rank>,
 }
 
 impl Subject {
@@ -26,8 +28,10 @@ impl Subject {
         let operator: u128 = match operator {
             Operator::Sum => 0,
             Operator::Max => 1,
+            Operator::Relay => 2,
         };
-        let small = operator << 8 | u128::from(self.element_type);
+        let root = self.root.map_or(0, |root| u128::from(root.get()) + 1);
+        let small = root << 16 | operator << 8 | u128::from(self.element_type);
         let begin = u128::from(self.first.0) << 64 | u128::from(self.operation);
         [small << 96 | begin, u128::from(self.len) << 64 | u128::from(self.name)]
     }
@@ -39,6 +43,7 @@ impl Subject {
 pub(crate) struct SubjectDigests {
     pub(super) sum: u128,
     pub(super) max: u128,
+    pub(super) relay: u128,
 }
 
 /// The identity of a slice. Tags cover it, because values with different meanings must not be added.

@@ -197,6 +197,20 @@ impl Membership {
         (field.split(field.reduce(covered + confirmed + pad)), PadSum { job, operator, sum })
     }
 
+    /// Returns the tag of a relayed slice, and its pad.
+    /// Only `root` sends the slice, so its number is the pad.
+    pub(crate) fn tag_relayed(&self, meaning: &Meaning, root: Rank, values: &[i32]) -> (Tag, PadSum) {
+        let (field, operator) = (self.keys.field, meaning.operator);
+        let sum = self.pads.of_all(self.job, meaning, root);
+        let covered = self.covered(operator, 0, |multipliers| multipliers.of_numbers(values));
+        (field.split(field.reduce(covered + sum)), PadSum { job: self.job, operator, sum })
+    }
+
+    /// Returns the pad of a slice that only `root` sends.
+    pub(crate) fn pad_relayed(&self, meaning: &Meaning, root: Rank) -> PadSum {
+        PadSum { job: self.job, operator: meaning.operator, sum: self.pads.of_all(self.job, meaning, root) }
+    }
+
     /// Returns the sum of all members' pads; `None` without members.
     pub(crate) fn pad_sum(&self, meaning: &Meaning) -> Option<PadSum> {
         let sum = self.pads.of_all(self.job, meaning, self.first()?);
@@ -225,7 +239,7 @@ impl Membership {
         let Coefficients { values, weight: per_weight, .. } = &self.keys.coefficients;
         let weight = i128::from(*per_weight) * i128::from(weight);
         match operator {
-            Operator::Sum => products(values) + weight,
+            Operator::Sum | Operator::Relay => products(values) + weight,
             Operator::Max => weight,
         }
     }

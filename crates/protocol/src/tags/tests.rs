@@ -17,14 +17,15 @@ struct Said {
 
 /// Lanes of bounds that rank 0 owns.
 const LANES: [i32; 6] = [5 << 16, 9 << 16, 2 << 16, 7 << 16, 8 << 16, 0];
-const SUBJECT: Subject = Subject { operation: 7, first: Seq(70), name: 9, len: 1000, element_type: 1 };
+const SUBJECT: Subject =
+    Subject { operation: 7, first: Seq(70), name: 9, len: 1000, element_type: 1, root: None };
 const SAID: Said = Said { subject: SUBJECT, operator: Operator::Sum, seq: Seq(77), scale: 53 };
 
 impl Said {
     fn lanes(self) -> &'static [i32] {
         match self.operator {
             Operator::Sum => &LANES,
-            Operator::Max => &[],
+            Operator::Max | Operator::Relay => &[],
         }
     }
 

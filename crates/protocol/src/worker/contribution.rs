@@ -33,7 +33,7 @@ impl Contribution {
 
 impl Operation<Contribution> {
     /// Writes this member's values of the slice at `position` to `out`.
-    /// The slice must not have a result yet.
+    /// The slice must not have a result yet, and must not be [relayed](Operation::relayed_by) by another member.
     /// Returns the slice's operator, this member's totals, and the sum of all members' pads.
     pub(super) fn write(
         &mut self,
@@ -42,6 +42,7 @@ impl Operation<Contribution> {
         out: &mut [i32],
     ) -> (Operator, Totals, PadSum) {
         let mut astray = false;
+        let relayed = self.relayed_by(position, members);
         let weight = match self.layout.part(position) {
             SliceRole::Max(index) => {
                 let weight = self.own.weight(index);
@@ -71,6 +72,15 @@ impl Operation<Contribution> {
                 }
                 weight
             }
+            SliceRole::Relay(slice) => {
+                astray = relayed.is_some() && self.agreed(slice).is_none();
+                if relayed.is_none() || astray || self.own.is_withheld(self.layout.bound_of(slice)) {
+                    out.fill(0);
+                } else {
+                    self.elements.write_words(self.layout.elements(slice), out);
+                }
+                0
+            }
             SliceRole::Rest(index) => {
                 self.write_rest(index, |max_slice| self.own.weight(max_slice), out);
                 // The SUM slices already carry the weight.
@@ -79,7 +89,10 @@ impl Operation<Contribution> {
         };
         let meaning = self.meaning(position, members);
         let share = Share { rank, weight };
-        let (mut tag, pads) = members.tag(&meaning, share, self.confirmed_in(position), out);
+        let (mut tag, pads) = match relayed {
+            Some(_) => members.tag_relayed(&meaning, rank, out),
+            None => members.tag(&meaning, share, self.confirmed_in(position), out),
+        };
         if astray {
             // This member does not know the scale, so the others must not accept a sum that lacks its values. The wrong
             // tag prevents that.

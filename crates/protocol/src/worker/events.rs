@@ -9,8 +9,9 @@ use tributary_wire::Header;
 pub struct Outgoing<'a> {
     /// The header of the packet.
     pub header: Header,
-    /// The values of the packet.
-    pub values: &'a [i32],
+    /// The values of the packet; `None` in a PROBE.
+    /// It requests the result of a slice that another member sends.
+    pub values: Option<&'a [i32]>,
 }
 
 /// Counters of a worker since its creation.

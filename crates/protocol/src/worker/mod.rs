@@ -13,16 +13,15 @@ mod verdict;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::ops::Range;
 
-use tributary_wire::{Header, JobId, Kind, Operator, Rank, ValuesView};
+use tributary_wire::{Header, JobId, Kind, Operator, Rank, Totals, ValuesView};
 
 use crate::config::{ConfigError, WorkerConfig, check_window};
 use crate::error::{CollectiveError, Missing, StartError};
 use crate::masks::{MaskedSlice, Masks};
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
-use crate::numbers::{AllReduce, JointAllReduce, Part, Reduced, Tensor};
-use crate::operation::{Buffers, OperationEvent, OperationId, Operations};
+use crate::numbers::{AllReduce, GradientData, JointAllReduce, Part, Reduced, Tensor};
+use crate::operation::{Buffers, OperationEvent, OperationId, Operations, SliceRole};
 use crate::time::Time;
 use crate::vouch::{Vouchers, vouching_key};
 use contribution::Contribution;
@@ -30,9 +29,13 @@ pub use events::{Outgoing, WorkerStats};
 pub use generations::WorkerProgress;
 use generations::{Gate, Generations};
 use pace::Pace;
-use recovery::{Recovery, Transmission};
+use recovery::{Recovery, Sending, Transmission};
 use slots::{Flight, SlotState, Slots};
 use verdict::Settled;
+
+/// The first generation in which a relayed slice may have been finished.
+/// Its root may have sent it long before this member awaits it, so all generations since the member was last idle count.
+const RELAYED_SINCE: usize = 0;
 
 /// One member of a job: it sends slices, verifies results, and sends retransmit requests.
 ///
@@ -58,7 +61,9 @@ pub struct Worker {
     queue: BinaryHeap<Reverse<u64>>,
     /// The number of slices in [`SlotState::Sent`].
     in_flight: u64,
-    /// The number of slices in [`SlotState::Sent`] or [`SlotState::Missing`].
+    /// The number of slices in [`SlotState::Awaited`].
+    awaited: u64,
+    /// The number of slices in [`SlotState::Sent`], [`SlotState::Awaited`] or [`SlotState::Missing`].
     unanswered: u64,
     recovery: Recovery,
     pace: Pace,
@@ -87,10 +92,11 @@ impl Worker {
             vouchers: Vouchers::new(&vouching_key(&secret)),
             gate: Gate::Open,
             slots: Slots::new(start, window),
-            operations: Operations::new(start, begun, width),
+            operations: Operations::new(start, begun, width, window),
             waiting: VecDeque::new(),
             queue: BinaryHeap::new(),
             in_flight: 0,
+            awaited: 0,
             unanswered: 0,
             recovery: Recovery::new(rank, timers),
             pace: Pace::new(window),
@@ -111,22 +117,31 @@ impl Worker {
         self.start_joint(operation.into())
     }
 
-    /// Starts an all-reduce as [`start_all_reduce`](Self::start_all_reduce) does.
+    /// Starts an all-reduce as [`start_all_reduce`](Self::start_all_reduce) does, or a broadcast.
     /// The worker ignores bounds that were made for another type, another width, or another number of elements.
     ///
+    /// Only the root of a broadcast sends words, and each link carries them once. All members receive the same words, or
+    /// an error.
+    ///
     /// # Errors
-    /// As for [`start_all_reduce`](Self::start_all_reduce), and [`StartError::Parts`] if the parts are not alike.
+    /// As for [`start_all_reduce`](Self::start_all_reduce); [`StartError::Parts`] if the parts are not alike;
+    /// [`StartError::Broadcast`] if a broadcast is not one part of [`GradientData::I32`] without a weight, or if the job's
+    /// window is one slice.
     pub fn start_joint(&mut self, operation: JointAllReduce) -> Result<OperationId, StartError> {
         let members = self.generations.present().count();
         let most = MAX_TOTAL_WEIGHT / members;
         let tensor = operation.tensor();
-        let JointAllReduce { name, first, further, weight, bounds, is_withheld } = operation;
+        let JointAllReduce { name, first, further, weight, bounds, is_withheld, root } = operation;
         if weight > most {
             return Err(StartError::Weight { tensor: name, weight, members, most });
         }
         let kind = |part: &Part| (part.data.element_type(), part.data.len());
         if further.iter().any(|part| kind(part) != kind(&first)) {
             return Err(StartError::Parts { tensor: name });
+        }
+        let is_words = matches!(first.data, GradientData::I32(_)) && further.is_empty() && weight == 0;
+        if root.is_some() && (!is_words || self.slots.window() < 2) {
+            return Err(StartError::Broadcast { tensor: name });
         }
         let buffers = self.operations.buffers_for(&tensor, (first, further), bounds)?;
         let id = OperationId(self.operations.begun() + self.waiting.len() as u64);
@@ -194,11 +209,12 @@ impl Worker {
         };
         self.events.extend(failure);
         let in_use = self.pace.is_full(self.in_flight, self.recovery.smoothed_round_trip());
-        if let Some(sample) = self.recovery.answered(now, &flight, self.in_flight) {
+        let is_relayed = header.operator == Operator::Relay;
+        if let Some(sample) = self.recovery.answered(now, &flight, is_relayed, self.in_flight) {
             self.pace.sample(sample, in_use);
         }
         self.slots.keep(job, (header.seq, header.operator, totals), values);
-        self.finish_slice(position);
+        self.finish_slice(now, position);
         self.uncover_gaps();
         self.ask_for_missing(now);
     }
@@ -209,20 +225,31 @@ impl Worker {
             return None;
         }
         let position = self.next_to_send()?;
+        let generation = self.generation_of(position);
         let slot = self.slots.at(position)?;
-        let generation = self.generations.number();
         let mut flight = match slot.state {
             SlotState::Lost(flight) => flight,
-            _ => {
-                Flight { sent: now, transmission: 0, attempts: 0, generation, mismatched: false, pads: None }
-            }
+            _ => Flight::new(now, generation),
         };
-        let retransmit = flight.attempts > 0;
-        let number = self.recovery.sent(now, position, retransmit, self.unanswered == 0);
+        let (seq, job, rank) = (self.operations.seq(position), self.job, self.rank);
         let (operation, members) = (self.operations.at(position)?, self.generations.present());
-        let (operator, totals, pads) = operation.write(position, (members, self.rank), &mut self.values);
+        let retransmit = flight.attempts > 0;
+        let relayed_by = operation.relayed_by(position, members);
+        let sending = match relayed_by {
+            _ if retransmit => Sending::Repeat,
+            Some(_) => Sending::Relayed,
+            None => Sending::First,
+        };
+        let number = self.recovery.sent(now, position, sending, self.unanswered == 0);
+        let is_probe = relayed_by.is_some_and(|root| root != rank);
+        let (operator, totals, pads) = if is_probe {
+            (Operator::Sum, Totals::default(), None)
+        } else {
+            let (operator, totals, pads) = operation.write(position, (members, rank), &mut self.values);
+            (operator, totals, Some(pads))
+        };
         let attempts = flight.attempts + 1;
-        flight = Flight { sent: now, transmission: number, attempts, pads: Some(pads), ..flight };
+        flight = Flight { sent: now, transmission: number, attempts, pads, ..flight };
         slot.state = SlotState::Sent(flight);
         self.in_flight += 1;
         self.unanswered += 1;
@@ -231,14 +258,14 @@ impl Worker {
         } else {
             self.stats.sent += 1;
         }
-        let seq = self.slots.seq(position);
-        let (job, rank) = (self.job, self.rank);
-        if let Some(masks) = self.masks.as_ref().filter(|_| operator == Operator::Sum) {
+        let is_masked = operator != Operator::Max && !is_probe;
+        if let Some(masks) = self.masks.as_ref().filter(|_| is_masked) {
             let slice = MaskedSlice { job, operation: operation.id, seq };
-            masks.hide(slice, rank, members.behind(rank), &mut self.values);
+            let behind = members.behind(rank).filter(|_| relayed_by.is_none());
+            masks.hide(slice, rank, behind, &mut self.values);
         }
         let header = Header { kind: Kind::Gradient, operator, retransmit, job, rank, seq, totals };
-        Some(Outgoing { header, values: &self.values })
+        Some(Outgoing { header, values: (!is_probe).then_some(&self.values) })
     }
 
     /// Returns the time at which the caller must call [`handle_timeout`](Self::handle_timeout).
@@ -252,7 +279,7 @@ impl Worker {
 
     /// Returns the time at which silence will have lasted too long.
     fn deadline(&self) -> Time {
-        self.recovery.deadline(self.in_flight, self.generations.present().count())
+        self.recovery.deadline(self.in_flight + self.awaited, self.generations.present().count())
     }
 
     /// Queues retransmit requests for overdue slices. An early call does no harm.
@@ -307,7 +334,7 @@ impl Worker {
     }
 
     /// Makes each of the `positions` ready to be sent if its slot is idle and has reached the position.
-    fn make_ready(&mut self, positions: Range<u64>) {
+    fn make_ready(&mut self, positions: impl IntoIterator<Item = u64>) {
         for position in positions {
             if let Some(slot) = self.slots.at(position)
                 && matches!(slot.state, SlotState::Idle)
@@ -318,13 +345,47 @@ impl Worker {
         }
     }
 
+    /// Begins the slices at `positions` that idle slots have reached. Their content must be known.
+    /// This member sends them, or awaits them from the root of a broadcast.
+    fn begin_slices(&mut self, now: Time, positions: impl IntoIterator<Item = u64>) {
+        for position in positions {
+            let Some(operation) = self.operations.at(position) else { continue };
+            let root = operation.relayed_by(position, self.generations.present());
+            if root.is_none_or(|root| root == self.rank) {
+                self.make_ready([position]);
+            } else if let Some(slot) = self.slots.at(position)
+                && matches!(slot.state, SlotState::Idle)
+            {
+                let transmission = self.recovery.sent(now, position, Sending::Relayed, self.unanswered == 0);
+                let flight = Flight::new(now, RELAYED_SINCE);
+                slot.state =
+                    SlotState::Awaited(Flight { transmission, attempts: 1, is_ours: false, ..flight });
+                self.awaited += 1;
+                self.unanswered += 1;
+            }
+        }
+    }
+
+    /// Returns the first generation in which the slice at `position` may have been finished.
+    /// This member sends the slice for the first time now.
+    fn generation_of(&mut self, position: u64) -> usize {
+        match self.operations.at(position).map(|operation| operation.layout.part(position)) {
+            Some(SliceRole::Relay(_)) => RELAYED_SINCE,
+            _ => self.generations.number(),
+        }
+    }
+
     /// Returns the oldest slice that is ready to be sent, if it may leave now.
     fn next_to_send(&mut self) -> Option<u64> {
         while let Some(Reverse(position)) = self.queue.peek().copied() {
             let state = self.slots.at(position).map(|slot| slot.state);
             let may_leave = match state {
                 Some(SlotState::Ready) => {
-                    self.pace.admits(self.in_flight, self.recovery.smoothed_round_trip())
+                    let window = self.slots.window();
+                    let operation = self.operations.at(position);
+                    let needed = operation.map_or(0, |one| one.layout.needs_results_before(position, window));
+                    self.slots.has_all_before(needed)
+                        && self.pace.admits(self.in_flight, self.recovery.smoothed_round_trip())
                 }
                 // Other members may wait for this slice, so it does not wait for further slices that leave with it.
                 Some(SlotState::Lost(_)) => self.in_flight < self.pace.limit(),
@@ -345,24 +406,29 @@ impl Worker {
     fn ask_again(&mut self, position: u64, note: impl FnOnce(&mut Flight)) {
         let Some(slot) = self.slots.at(position) else { return };
         match &mut slot.state {
-            SlotState::Sent(flight) | SlotState::Missing(flight) => note(flight),
+            SlotState::Sent(flight) | SlotState::Awaited(flight) | SlotState::Missing(flight) => note(flight),
             SlotState::Lost(flight) => return note(flight),
             SlotState::Idle | SlotState::Ready => return,
         }
         self.leave(position);
         if let Some(slot) = self.slots.at(position)
-            && let SlotState::Sent(flight) | SlotState::Missing(flight) = slot.state
+            && let SlotState::Sent(flight) | SlotState::Awaited(flight) | SlotState::Missing(flight) =
+                slot.state
         {
             slot.state = SlotState::Lost(flight);
             self.queue.push(Reverse(position));
         }
     }
 
-    /// Updates the counters before the slice at `position` leaves [`SlotState::Sent`] or `Missing`.
+    /// Updates the counters before a slice leaves [`SlotState::Sent`], `Awaited` or `Missing`.
     fn leave(&mut self, position: u64) {
         match self.slots.at(position).map(|slot| slot.state) {
             Some(SlotState::Sent(_)) => {
                 self.in_flight -= 1;
+                self.unanswered -= 1;
+            }
+            Some(SlotState::Awaited(_)) => {
+                self.awaited -= 1;
                 self.unanswered -= 1;
             }
             Some(SlotState::Missing(_)) => self.unanswered -= 1,
@@ -377,11 +443,12 @@ impl Worker {
             let busy = self.is_busy();
             let seq = self.slots.seq(position);
             let Some(slot) = self.slots.at(position) else { continue };
-            if let SlotState::Sent(flight) = slot.state
-                && flight.transmission == number
-            {
+            let (SlotState::Sent(flight) | SlotState::Awaited(flight)) = slot.state else { continue };
+            if flight.transmission == number {
+                let was_awaited = matches!(slot.state, SlotState::Awaited(_));
+                let counter = if was_awaited { &mut self.awaited } else { &mut self.in_flight };
+                *counter -= 1;
                 slot.state = SlotState::Missing(flight);
-                self.in_flight -= 1;
                 self.stats.gaps += 1;
                 self.recovery.miss(&flight, position, seq, busy);
             }
@@ -407,21 +474,21 @@ impl Worker {
 
     /// Records that the result of the slice at `position` is settled.
     /// Its slot moves to its next slice, and slices that waited for the result become ready.
-    fn finish_slice(&mut self, position: u64) {
+    fn finish_slice(&mut self, now: Time, position: u64) {
         self.stats.results += 1;
         self.leave(position);
         let next = self.slots.advance(position);
         if let Some(operation) = self.operations.at(position) {
             let (known, rest) = (operation.layout.bounded_by(position), operation.layout.rest_positions());
-            let has_agreed = !known.is_empty() || operation.layout.max_positions().contains(&position);
-            self.make_ready(known);
+            let has_agreed = matches!(operation.layout.part(position), SliceRole::Max(_));
+            self.begin_slices(now, known);
             if has_agreed {
                 self.make_ready(rest);
                 self.begin_waiting();
             }
         }
         if self.operations.at(next).is_some_and(|operation| operation.is_known(next)) {
-            self.make_ready(next..next + 1);
+            self.begin_slices(now, [next]);
         }
         while let Some(event) = self.operations.pop_ended() {
             if let OperationEvent::Completed { reduced: Reduced { not_finite: Some(_), .. }, .. } = &event {

@@ -41,6 +41,18 @@ const LINKS: u64 = 2 * MAX_HOPS as u64;
 /// that helps.
 const JITTER: f64 = 0.25;
 
+/// The kinds of transmissions.
+/// If no packet is lost, the results of one kind arrive in the order of the transmissions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sending {
+    /// The first transmission of a slice to which all members contribute.
+    First,
+    /// The transmission of a slice that the root of a broadcast sends, in all members.
+    Relayed,
+    /// A retransmission.
+    Repeat,
+}
+
 /// One transmission of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Transmission {
@@ -77,11 +89,14 @@ pub(crate) struct Recovery {
     /// retransmissions.
     /// A result does not show which transmission of its slice it answers. So results of retransmitted slices reveal
     /// gaps only among other retransmissions.
+    /// The results of relayed slices do not wait for all members, so they overtake others.
     firsts: VecDeque<Transmission>,
+    relayed: VecDeque<Transmission>,
     repeats: VecDeque<Transmission>,
-    /// The number of the newest first transmission that was answered; `newest_repeat` is for
-    /// retransmissions.
+    /// The number of the newest first transmission that was answered.
+    /// `newest_relayed` is for relayed slices, and `newest_repeat` for retransmissions.
     newest_first: u64,
+    newest_relayed: u64,
     newest_repeat: u64,
     /// The missing slices, ordered by the times at which they are sent again.
     missing: BinaryHeap<Reverse<OvertakenSlice>>,
@@ -112,8 +127,10 @@ impl Recovery {
             round_trip: RoundTrip::default(),
             transmitted: 0,
             firsts: VecDeque::new(),
+            relayed: VecDeque::new(),
             repeats: VecDeque::new(),
             newest_first: 0,
+            newest_relayed: 0,
             newest_repeat: 0,
             missing: BinaryHeap::new(),
             silent_since: Time::ZERO,
@@ -129,22 +146,32 @@ impl Recovery {
     }
 
     /// Records a transmission of the slice at `position`, and returns the transmission's number.
-    /// `again` is true for a retransmission. `alone` is true if no other result is awaited.
-    pub(crate) fn sent(&mut self, now: Time, position: u64, again: bool, alone: bool) -> u64 {
+    /// `alone` is true if no other result is awaited.
+    pub(crate) fn sent(&mut self, now: Time, position: u64, sending: Sending, alone: bool) -> u64 {
         if alone {
             self.silent_since = now;
             self.spacing.pause();
         }
         self.transmitted += 1;
         let number = self.transmitted;
-        let queue = if again { &mut self.repeats } else { &mut self.firsts };
+        let queue = match sending {
+            Sending::First => &mut self.firsts,
+            Sending::Relayed => &mut self.relayed,
+            Sending::Repeat => &mut self.repeats,
+        };
         queue.push_back(Transmission { number, position });
         number
     }
 
     /// Records the result of a slice in `flight`, one of `in_flight` slices.
-    /// Returns the round trip, if the result measures one.
-    pub(crate) fn answered(&mut self, now: Time, flight: &Flight, in_flight: u64) -> Option<Duration> {
+    /// Returns the round trip, if the result measures one. `is_relayed` is true for a relayed slice.
+    pub(crate) fn answered(
+        &mut self,
+        now: Time,
+        flight: &Flight,
+        is_relayed: bool,
+        in_flight: u64,
+    ) -> Option<Duration> {
         self.silent_since = now;
         self.backoff = 0;
         self.asked = 0;
@@ -160,7 +187,12 @@ impl Recovery {
             return None;
         }
         self.streak = 0;
-        self.newest_first = self.newest_first.max(flight.transmission);
+        let newest = if is_relayed { &mut self.newest_relayed } else { &mut self.newest_first };
+        *newest = flight.transmission.max(*newest);
+        if !flight.is_ours {
+            self.requests.came_unasked();
+            return None;
+        }
         // A slice that was in flight when a timeout fired has waited for a slow member or behind a stall.
         if self.last_timeout.is_some_and(|timeout| flight.sent <= timeout) {
             return None;
@@ -178,7 +210,13 @@ impl Recovery {
             queue.pop_front_if(|transmission| transmission.number + gap <= newest)
         };
         overtaken(&mut self.firsts, self.newest_first)
-            .or_else(|| overtaken(&mut self.repeats, self.newest_first.max(self.newest_repeat)))
+            .or_else(|| overtaken(&mut self.relayed, self.newest_relayed))
+            .or_else(|| {
+                overtaken(
+                    &mut self.repeats,
+                    self.newest_first.max(self.newest_relayed).max(self.newest_repeat),
+                )
+            })
     }
 
     /// Records that the slice `seq` at `position` is missing.
@@ -310,6 +348,7 @@ impl Recovery {
     /// Resets the detector, because all slices in flight were sent under an obsolete job id.
     pub(crate) fn restart(&mut self, now: Time) {
         self.firsts.clear();
+        self.relayed.clear();
         self.repeats.clear();
         self.missing.clear();
         self.silent_since = now;
@@ -386,18 +425,18 @@ mod tests {
     }
 
     fn flight(sent: Time, transmission: u64, attempts: u32) -> Flight {
-        Flight { sent, transmission, attempts, generation: 0, mismatched: false, pads: None }
+        Flight { transmission, attempts, ..Flight::new(sent, 0) }
     }
 
     #[test]
     fn later_results_uncover_earlier_slices() {
         let mut recovery = recovery(0);
         for position in 0..4 {
-            recovery.sent(at(0), position, false, position == 0);
+            recovery.sent(at(0), position, Sending::First, position == 0);
         }
-        recovery.answered(at(2), &flight(at(0), 2, 1), 1);
+        recovery.answered(at(2), &flight(at(0), 2, 1), false, 1);
         assert_eq!(recovery.next_overtaken(), None);
-        recovery.answered(at(2), &flight(at(0), 3, 1), 1);
+        recovery.answered(at(2), &flight(at(0), 3, 1), false, 1);
         assert_eq!(recovery.next_overtaken(), Some(Transmission { number: 1, position: 0 }));
         assert_eq!(recovery.next_overtaken(), None);
     }
@@ -405,13 +444,13 @@ mod tests {
     #[test]
     fn results_of_retransmissions_uncover_only_retransmissions() {
         let mut recovery = recovery(0);
-        recovery.sent(at(0), 0, false, true);
-        recovery.answered(at(2), &flight(at(0), 1, 1), 1);
-        recovery.sent(at(2), 1, false, true);
+        recovery.sent(at(0), 0, Sending::First, true);
+        recovery.answered(at(2), &flight(at(0), 1, 1), false, 1);
+        recovery.sent(at(2), 1, Sending::First, true);
         for position in 2..5 {
-            recovery.sent(at(3), position, true, false);
+            recovery.sent(at(3), position, Sending::Repeat, false);
         }
-        recovery.answered(at(5), &flight(at(3), 5, 2), 1);
+        recovery.answered(at(5), &flight(at(3), 5, 2), false, 1);
         assert_eq!(recovery.next_overtaken(), Some(Transmission { number: 3, position: 2 }));
         assert_eq!(recovery.next_overtaken(), None);
     }
@@ -419,9 +458,9 @@ mod tests {
     #[test]
     fn silence_is_asked_into_ever_less_often() {
         let mut recovery = recovery(0);
-        recovery.sent(at(0), 0, false, true);
+        recovery.sent(at(0), 0, Sending::First, true);
         assert_eq!(recovery.deadline(1, 1), at(50));
-        recovery.answered(at(2), &flight(at(0), 1, 1), 1);
+        recovery.answered(at(2), &flight(at(0), 1, 1), false, 1);
         assert_eq!(recovery.deadline(1, 1), at(6));
         let mut now = recovery.deadline(1, 1);
         for (asks, most) in [(1, 10), (2, 20), (4, 40), (4, 80), (4, 100), (4, 100)] {
@@ -436,7 +475,7 @@ mod tests {
     fn nothing_is_asked_for_before_the_slowest_link_can_have_carried_what_is_in_flight() {
         let mut recovery = recovery(0);
         recovery.set_slice_time(MS);
-        recovery.sent(at(0), 0, false, true);
+        recovery.sent(at(0), 0, Sending::First, true);
         let least = |in_flight: u64, asked: u64| MS * u32::try_from(in_flight + asked + LINKS).unwrap();
         assert_eq!(recovery.deadline(64, 8), Time::ZERO + least(64, 0));
         let now = recovery.deadline(64, 8);
@@ -472,12 +511,12 @@ mod tests {
     #[test]
     fn nothing_is_asked_for_that_cannot_be_there_at_the_pace_of_the_results() {
         let mut recovery = recovery(0);
-        recovery.sent(at(0), 0, false, true);
-        recovery.answered(at(2), &flight(at(0), 1, 1), 1);
+        recovery.sent(at(0), 0, Sending::First, true);
+        recovery.answered(at(2), &flight(at(0), 1, 1), false, 1);
         assert_eq!(recovery.deadline(16, 1), at(6));
         // From now on, 16 slices are in flight, and a result comes every 5 ms.
         for result in 1..=16 {
-            recovery.answered(at(2 + 5 * result), &flight(at(5 * result), 2, 1), 16);
+            recovery.answered(at(2 + 5 * result), &flight(at(5 * result), 2, 1), false, 16);
         }
         let now = at(2 + 5 * 16);
         assert_eq!(recovery.deadline(16, 1), now + 80 * MS);
@@ -487,10 +526,10 @@ mod tests {
     #[test]
     fn the_requests_of_all_members_are_given_time_if_they_were_not_needed() {
         let mut recovery = recovery(0);
-        recovery.sent(at(0), 0, false, true);
+        recovery.sent(at(0), 0, Sending::First, true);
         // A result comes every 5 ms. In 100 ms, 20 retransmit requests are answered: two for each of 8 members.
         for result in 0..=16 {
-            recovery.answered(at(2 + 5 * result), &flight(at(5 * result), 2, 1), 16);
+            recovery.answered(at(2 + 5 * result), &flight(at(5 * result), 2, 1), false, 16);
         }
         let mut now = recovery.deadline(16, 8);
         for (asks, most) in [(1, 100), (2, 160), (2, 160)] {
@@ -505,7 +544,7 @@ mod tests {
     #[test]
     fn one_slice_is_asked_for_while_no_result_has_come() {
         let mut recovery = recovery(0);
-        recovery.sent(at(0), 0, false, true);
+        recovery.sent(at(0), 0, Sending::First, true);
         for timeout in 1..10 {
             assert_eq!(recovery.timed_out(at(50 * timeout), 8), 1);
         }
@@ -514,10 +553,10 @@ mod tests {
     #[test]
     fn a_wait_for_a_slow_member_is_no_round_trip() {
         let mut recovery = recovery(0);
-        recovery.sent(at(0), 0, false, true);
-        recovery.sent(at(0), 1, false, false);
+        recovery.sent(at(0), 0, Sending::First, true);
+        recovery.sent(at(0), 1, Sending::First, false);
         recovery.timed_out(at(50), 1);
-        assert_eq!(recovery.answered(at(400), &flight(at(0), 2, 1), 1), None);
+        assert_eq!(recovery.answered(at(400), &flight(at(0), 2, 1), false, 1), None);
         assert_eq!(recovery.timeout(), 50 * MS);
     }
 }

@@ -26,6 +26,8 @@ pub(crate) enum SlotState {
     Ready,
     /// The slice was sent; the result is awaited.
     Sent(Flight),
+    /// Another member sends the slice; the result is awaited. The slice does not count as in flight.
+    Awaited(Flight),
     /// The slice was sent, but results of later slices came first.
     /// It is late or lost, and does not count as in flight.
     Missing(Flight),
@@ -33,15 +35,19 @@ pub(crate) enum SlotState {
     Lost(Flight),
 }
 
-/// The state of a slice that was sent.
+/// The state of a slice that was sent, by this member or by the root of a broadcast.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Flight {
     /// The time of the slice's last transmission.
+    /// If another member sends the slice, it is the time at which this member began to await it or requested it.
     pub(crate) sent: Time,
     /// The number of the slice's last transmission, counted over all slices.
     pub(crate) transmission: u64,
     /// The number of times that the slice was sent.
+    /// If another member sends it, that counts as the first time.
     pub(crate) attempts: u32,
+    /// True if this member sent the slice first, so that its result measures a round trip.
+    pub(crate) is_ours: bool,
     /// The generation in which the slice was sent for the first time.
     pub(crate) generation: usize,
     /// True if a wrong result for the slice has come.
@@ -50,10 +56,27 @@ pub(crate) struct Flight {
     pub(crate) pads: Option<PadSum>,
 }
 
+impl Flight {
+    /// Returns the flight of a slice that is about to be sent by this member for the first time.
+    pub(crate) fn new(now: Time, generation: usize) -> Self {
+        Self {
+            sent: now,
+            transmission: 0,
+            attempts: 0,
+            is_ours: true,
+            generation,
+            mismatched: false,
+            pads: None,
+        }
+    }
+}
+
 /// All slots of a worker.
 #[derive(Debug, Clone)]
 pub(crate) struct Slots {
     start: Seq,
+    /// The first slice that may lack a result: all slices before it have one.
+    low: u64,
     pub(super) slots: Box<[WorkerSlot]>,
     /// The last result of each slot; `None` before the first. Later results of the slot reuse its memory.
     finished: Box<[Option<FinishedSlice>]>,
@@ -67,7 +90,12 @@ impl Slots {
             position: u64::from(index.wrapping_sub(start.0) & mask),
             state: SlotState::Idle,
         };
-        Self { start, slots: (0..window).map(slot).collect(), finished: vec![None; window as usize].into() }
+        Self {
+            start,
+            low: 0,
+            slots: (0..window).map(slot).collect(),
+            finished: vec![None; window as usize].into(),
+        }
     }
 
     pub(crate) fn window(&self) -> u64 {
@@ -92,9 +120,10 @@ impl Slots {
     pub(crate) fn awaited(&self, seq: Seq) -> Option<(u64, Flight)> {
         let slot = self.slots.get(self.index(seq)).filter(|slot| self.seq(slot.position) == seq)?;
         match slot.state {
-            SlotState::Sent(flight) | SlotState::Missing(flight) | SlotState::Lost(flight) => {
-                Some((slot.position, flight))
-            }
+            SlotState::Sent(flight)
+            | SlotState::Awaited(flight)
+            | SlotState::Missing(flight)
+            | SlotState::Lost(flight) => Some((slot.position, flight)),
             SlotState::Idle | SlotState::Ready => None,
         }
     }
@@ -152,11 +181,23 @@ impl Slots {
         next
     }
 
+    /// Returns true if all slices before `position` have results.
+    pub(crate) fn has_all_before(&mut self, position: u64) -> bool {
+        let has_result = |slots: &Self, at| {
+            slots.slots.get(slots.index(slots.seq(at))).is_some_and(|slot| slot.position > at)
+        };
+        while self.low < position && has_result(self, self.low) {
+            self.low += 1;
+        }
+        self.low >= position
+    }
+
     /// Returns the positions of slices whose results are awaited, without slices that are queued for
     /// retransmission.
     pub(crate) fn unanswered(&self) -> impl Iterator<Item = u64> {
-        let unanswered =
-            |slot: &&WorkerSlot| matches!(slot.state, SlotState::Sent(_) | SlotState::Missing(_));
+        let unanswered = |slot: &&WorkerSlot| {
+            matches!(slot.state, SlotState::Sent(_) | SlotState::Awaited(_) | SlotState::Missing(_))
+        };
         self.slots.iter().filter(unanswered).map(|slot| slot.position)
     }
 }

@@ -29,6 +29,7 @@ impl Slots {
                 SlotState::Sent(flight) | SlotState::Missing(flight) => {
                     Some((1, flight.generation, flight.mismatched))
                 }
+                SlotState::Awaited(flight) => Some((3, flight.generation, flight.mismatched)),
                 SlotState::Lost(flight) => Some((2, flight.generation, flight.mismatched)),
             };
             (slot.position, state).hash(into);

@@ -31,14 +31,16 @@ impl Worker {
         let Self { job: present, masks, vouchers, revealed, .. } = self;
         let operation = self.operations.at(position)?;
         let (id, contributors) = (operation.id, header.totals.contributors);
-        let is_hidden = operation.operator(position) == Operator::Sum;
         let mut wrong = None;
         for members in self.generations.since(flight.generation).rev() {
             let job = members.job();
             let tag = vouchers.vouch(header.totals.tag, header.seq, job, *present);
             let totals = Totals { tag, ..header.totals };
-            let masks = masks.as_ref().filter(|_| is_hidden && members.count() == contributors);
-            let values = match masks.zip(members.first()) {
+            let relayed_by = operation.relayed_by(position, members);
+            let is_hidden = operation.operator(position, members) != Operator::Max;
+            let is_of_all = relayed_by.is_some() || members.count() == contributors;
+            let masks = masks.as_ref().filter(|_| is_hidden && is_of_all);
+            let values = match masks.zip(relayed_by.or(members.first())) {
                 Some((masks, first)) => {
                     let slice = MaskedSlice { job, operation: id, seq: header.seq };
                     masks.reveal(slice, first, values, revealed);
@@ -48,7 +50,7 @@ impl Worker {
             };
             match operation.verify(position, (header.operator, totals), values, (members, flight.pads)) {
                 Ok(()) => {
-                    let failure = operation.accept(position, totals, values).err();
+                    let failure = operation.accept(position, (header.operator, totals), values).err();
                     return Some(Settled { job, totals, failure: failed(id, failure) });
                 }
                 // If no generation fits, the error describes the mismatch with the present generation, which is checked

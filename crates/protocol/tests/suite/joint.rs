@@ -22,7 +22,15 @@ fn data(element_type: ElementType, values: Vec<f32>) -> GradientData {
 
 fn joint(mut parts: Vec<Part>, weight: u32, bounds: Option<Bounds>) -> JointAllReduce {
     let first = parts.remove(0);
-    JointAllReduce { name: "conv".to_owned(), first, further: parts, weight, bounds, is_withheld: false }
+    JointAllReduce {
+        name: "conv".to_owned(),
+        first,
+        further: parts,
+        weight,
+        bounds,
+        is_withheld: false,
+        root: None,
+    }
 }
 
 /// Returns all slices that the only member of a job sends for an operation, and the sums.

@@ -4,6 +4,7 @@
 
 mod alone;
 mod bounds;
+mod broadcast;
 mod fabric;
 mod format;
 mod generation_changes;

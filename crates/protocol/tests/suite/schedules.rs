@@ -9,7 +9,7 @@ use tributary_protocol::{AllReduce, CollectiveError, Downlink, GradientData, Not
 use tributary_wire::{Operator, Rank, Seq};
 
 use crate::fabric;
-use crate::world::{Churn, Faults, OperationOutcome, Setup, World, operation};
+use crate::world::{Churn, Faults, OperationOutcome, Setup, World, broadcast, broadcast_from, operation};
 
 const STEPS: usize = 60_000;
 
@@ -79,11 +79,20 @@ pub(crate) fn inputs(setup: &Setup, most: usize) -> Vec<Vec<AllReduce>> {
     // If a member leaves, its further limbs may be missing. Then integers have no sum, and the sum of extreme floats is
     // unpredictable.
     let kinds = if setup.churn == Churn::NONE { 8 } else { 4 };
-    let shapes: Vec<(usize, u8)> = (0..rng.random_range(1..most))
-        .map(|_| ([0, 1, 255, 256, 257, 1000, 2000][rng.random_range(0..7)], rng.random_range(0..kinds)))
+    let shapes: Vec<(usize, u8, Option<usize>)> = (0..rng.random_range(1..most))
+        .map(|_| {
+            let len = [0, 1, 255, 256, 257, 1000, 2000][rng.random_range(0..7)];
+            // A window of one slice has no room for a broadcast.
+            let is_broadcast = setup.window > 1 && rng.random_bool(0.3);
+            let root = is_broadcast.then(|| rng.random_range(0..2));
+            (len, rng.random_range(0..kinds), root)
+        })
         .collect();
     let worker = |_: &usize| {
-        let data = |&(len, kind): &(usize, u8)| {
+        let data = |&(len, kind, root): &(usize, u8, Option<usize>)| {
+            if let Some(root) = root {
+                return broadcast_from(root, (0..len).map(|_| rng.random()).collect());
+            }
             let floats: Vec<f32> = (0..len).map(|_| rng.random_range(-1.0..1.0)).collect();
             // The values have very different magnitudes, and some of them are not finite.
             let mut wild = || -> f32 {
@@ -189,7 +198,8 @@ proptest! {
             };
             prop_assert_eq!(together.weight, apart.weight);
             prop_assert_eq!(together.not_finite.map(|n| n.element), apart.not_finite.map(|n| n.element));
-            if !matches!(parts[0].data, GradientData::F32(_)) {
+            // A broadcast's root is another process.
+            if !matches!(parts[0].data, GradientData::F32(_)) && broadcast(&parts[0]).is_none() {
                 prop_assert_eq!(bits(&together.sums), bits(&apart.sums), "{:?}", parts[0].data.element_type());
             }
         }

@@ -196,7 +196,7 @@ fn a_new_generation_serves_finished_slices_and_starts_others_afresh() {
 }
 
 fn integers(len: usize) -> Tensor {
-    Tensor { name: "counts".to_owned(), element_type: ElementType::I32, len }
+    Tensor { name: "counts".to_owned(), element_type: ElementType::I32, len, root: None }
 }
 
 #[test]

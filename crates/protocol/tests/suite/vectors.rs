@@ -98,7 +98,7 @@ impl<'a> Job<'a> {
     /// Makes a worker send its next slice, if it has one to send.
     fn send(&mut self, rank: u16) -> Option<u32> {
         let out = self.workers.get_mut(&rank).unwrap().poll_transmit(self.now)?;
-        let (header, values) = (out.header, out.values.to_vec());
+        let (header, values) = (out.header, out.values.unwrap().to_vec());
         let packet = Packet::new(&header, &self.hops(Some(rank)), Some(&values));
         self.open.entry(header.seq.0).or_default().push((header, values));
         self.steps.push(Step::Gradient { rank, seq: header.seq.0, packet });
@@ -125,6 +125,7 @@ impl<'a> Job<'a> {
                 *total = match header.operator {
                     Operator::Sum => total.wrapping_add(value),
                     Operator::Max => (*total).max(value),
+                    Operator::Relay => unreachable!("the vectors have no broadcast"),
                 };
             }
         }

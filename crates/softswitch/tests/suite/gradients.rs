@@ -1,7 +1,7 @@
 //! Checks that GRADIENT packets are processed as sections 3 and 5 of `docs/specification.md`
 //! require.
 
-use tributary_wire::{Header, Tag, Totals};
+use tributary_wire::{Header, Operator, Tag, Totals};
 
 use crate::support::{
     Admit, BASE, GRADIENT, JOB, JOB_INDEX, NODE, Rig, Sent, UP, Values, WINDOW, hop, received, values,
@@ -174,6 +174,21 @@ fn a_probe_passes_every_slot_and_touches_none() {
     probe.values = None;
     let passed = goes_up(&mut rig, 2, &probe);
     assert_eq!((passed.header, passed.values), (probe.header, None));
+    let up = goes_up(&mut rig, 2, &Sent::gradient(1, 2, SEQ, values(2)));
+    assert_eq!(up.values, Some(sum(&values(1), &values(2))));
+}
+
+#[test]
+fn a_relayed_slice_passes_every_slot_with_its_values() {
+    let mut rig = Rig::aggregating(2);
+    is_consumed(&mut rig, 1, &Sent::gradient(0, 2, SEQ, values(1)));
+    for sent in [Sent::gradient(1, 2, SEQ, values(7)), Sent::gradient(1, 2, SEQ, values(7)).retransmitted()] {
+        let header = Header { operator: Operator::Relay, ..sent.header };
+        let sent = Sent { header, ..sent };
+        let passed = goes_up(&mut rig, 2, &sent);
+        assert_eq!((passed.header, passed.values), (sent.header, sent.values));
+        assert_eq!(passed.hops, sent.hops[1..]);
+    }
     let up = goes_up(&mut rig, 2, &Sent::gradient(1, 2, SEQ, values(2)));
     assert_eq!(up.values, Some(sum(&values(1), &values(2))));
 }

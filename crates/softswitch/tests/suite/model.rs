@@ -87,6 +87,7 @@ fn combine(slot: &mut Slot, values: &Values, operator: Operator, totals: Totals)
         *held = match operator {
             Operator::Sum => held.wrapping_add(*value),
             Operator::Max => (*held).max(*value),
+            Operator::Relay => unreachable!("a switch forwards these"),
         };
     }
     slot.totals.add(totals);

@@ -57,6 +57,25 @@ fn a_wrong_field_is_refused_by_its_name() {
 }
 
 #[test]
+fn a_relayed_gradient_is_a_probe_with_the_values_of_a_slice_behind_it() {
+    let mut relayed = valid(Kind::Gradient, Some(&[1; 32]));
+    (relayed[1], relayed[7]) = (0x0c, 0);
+    let message = MessageView::parse(&relayed).unwrap();
+    assert_eq!(message.header().operator, Operator::Relay);
+    assert_eq!(message.values().unwrap().len(), 32);
+    check(&relayed, 1, 0x08, "flags", 0x08);
+    check(&relayed, 1, 0x0d, "flags", 0x0d);
+    check(&relayed, 7, 1, "blocks", 1);
+    for values in [0, 1, 31, 33, 63] {
+        relayed.resize(28 + 6 + 4 * values as usize, 0);
+        assert_eq!(MessageView::parse(&relayed), Err(WireError::Bad { field: "values", value: values }));
+    }
+    let mut result = valid(Kind::Result, Some(&[1; 32]));
+    result[1] = 0x08;
+    assert_eq!(MessageView::parse(&result).unwrap().header().operator, Operator::Relay);
+}
+
+#[test]
 fn only_a_gradient_can_be_a_probe_and_a_probe_has_no_blocks() {
     let probe = valid(Kind::Gradient, None);
     let view = MessageView::parse(&probe).unwrap();

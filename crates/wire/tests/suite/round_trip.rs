@@ -25,10 +25,12 @@ fn hops() -> impl Strategy<Value = Vec<Hop>> {
 }
 
 fn header(kind: Kind) -> impl Strategy<Value = Header> {
-    (any::<[bool; 2]>(), 1..=u16::MAX, any::<u16>(), any::<[u32; 5]>()).prop_map(
-        move |([max, retransmit], job, rank, words)| Header {
+    const OPERATORS: [Operator; 3] = [Operator::Sum, Operator::Max, Operator::Relay];
+    let fields = (any::<bool>(), 1..=u16::MAX, any::<u16>(), any::<[u32; 5]>());
+    (prop::sample::select(&OPERATORS[..]), fields).prop_map(
+        move |(operator, (retransmit, job, rank, words))| Header {
             kind,
-            operator: if max { Operator::Max } else { Operator::Sum },
+            operator,
             retransmit,
             job: JobId::new(job).unwrap(),
             rank: Rank::new(rank),
@@ -53,6 +55,10 @@ fn message_parts() -> impl Strategy<Value = (Header, Vec<Hop>, Option<Vec<i32>>)
         (header(Kind::Gradient), hops(), prop::option::of(values())),
         (header(Kind::Result), hops(), values().prop_map(Some)),
     ]
+    // A PROBE is not relayed.
+    .prop_filter("a relayed message has values", |(header, _, values)| {
+        header.operator != Operator::Relay || values.is_some()
+    })
 }
 
 fn assert_same(view: &MessageView<'_>, message: &Message<'_>) {
@@ -98,8 +104,17 @@ proptest! {
         let mut bytes = vec![0; message.len()];
         message.emit(&mut bytes).unwrap();
         bytes.truncate(cut.index(bytes.len()));
-        let truncated = matches!(MessageView::parse(&bytes), Err(WireError::Truncated { .. }));
-        prop_assert!(truncated);
+        match MessageView::parse(&bytes) {
+            Err(WireError::Truncated { .. }) => {}
+            // Only the end of the datagram shows the number of these values. It must be that of a slice.
+            parsed if header.operator == Operator::Relay && header.kind == Kind::Gradient => {
+                let carried = parsed.ok().and_then(|message| message.values()).map(|values| values.len());
+                let whole = values.as_ref().map(Vec::len);
+                prop_assert!(carried.is_none_or(|carried| SliceWidth::from_values(carried).is_some()));
+                prop_assert!(carried < whole);
+            }
+            parsed => prop_assert!(false, "{:?}", parsed),
+        }
     }
 
     #[test]

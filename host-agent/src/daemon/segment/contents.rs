@@ -67,6 +67,16 @@ impl Segment {
         self.read(place, Vec::new(), |_| ())
     }
 
+    /// Returns the words of a broadcast: a copy of the elements if the root `is_here`, otherwise any words.
+    /// Uses `vector` if it has the right length.
+    ///
+    /// # Errors
+    /// The errors of [`read_measured`](Self::read_measured).
+    pub(crate) fn words(&self, place: ElementRange, vector: Vec<u32>, is_here: bool) -> io::Result<Vec<i32>> {
+        let vector = cast_vec(vector);
+        if is_here { self.read(place, vector, |_| ()) } else { of_length(vector, place.count) }
+    }
+
     fn read<T: Pod>(
         &self,
         place: ElementRange,

@@ -68,7 +68,7 @@ impl ElementRange {
     }
 
     fn tensor(self) -> Tensor {
-        Tensor { name: String::new(), element_type: self.element_type, len: self.count }
+        Tensor { name: String::new(), element_type: self.element_type, len: self.count, root: None }
     }
 
     /// Returns the number of bytes of the elements.

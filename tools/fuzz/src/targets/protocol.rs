@@ -174,7 +174,7 @@ impl World {
     fn send(&mut self) {
         for (at, worker) in self.workers.iter_mut().enumerate() {
             while let Some(out) = worker.poll_transmit(self.now) {
-                let message = packets::message(out.header, &[server_hop(at)], Some(out.values));
+                let message = packets::message(out.header, &[server_hop(at)], out.values);
                 self.wire.push_back((End::Server, message));
             }
         }

@@ -39,7 +39,8 @@ pub(crate) fn integers(slices: usize) -> AllReduce {
 pub(crate) type Slice = (Header, Vec<i32>);
 
 pub(crate) fn sent(worker: &mut Worker, now: Time) -> Vec<Slice> {
-    std::iter::from_fn(|| worker.poll_transmit(now).map(|out| (out.header, out.values.to_vec()))).collect()
+    std::iter::from_fn(|| worker.poll_transmit(now).map(|out| (out.header, out.values.unwrap().to_vec())))
+        .collect()
 }
 
 pub(crate) fn seqs(slices: &[Slice]) -> Vec<u32> {

@@ -170,6 +170,14 @@ impl Fabric {
                 let hop = stack.remove(0);
                 let switch = &mut self.switches[usize::from(hop.node.get()) - 1];
                 match values {
+                    // To a switch, this is a PROBE.
+                    Some(mut values) if header.operator == Operator::Relay => {
+                        let mut totals = header.totals;
+                        if let Some(fault) = switch.fault {
+                            fault(header.operator, Rc::make_mut(&mut values), &mut totals);
+                        }
+                        Some(Packet::Up { header: Header { totals, ..header }, stack, values: Some(values) })
+                    }
                     Some(values) if hop.aggregate => aggregate(switch, self.window, header, hop, &values)
                         .map(|(header, values)| Packet::Up { header, stack, values }),
                     values => Some(Packet::Up { header, stack, values }),
@@ -209,6 +217,7 @@ fn aggregate(
             *sum = match header.operator {
                 Operator::Sum => sum.wrapping_add(value),
                 Operator::Max => (*sum & i32::MAX).max(value & i32::MAX),
+                Operator::Relay => unreachable!("switches forward these"),
             };
         }
         slot.totals.add(header.totals);
@@ -225,7 +234,7 @@ fn aggregate(
 /// Collects the packets that a worker sends.
 pub(crate) fn collect(worker: &mut Worker, now: Time, stack: &[Hop], into: &mut Vec<Packet>) {
     while let Some(out) = worker.poll_transmit(now) {
-        let values = Some(Rc::from(out.values));
+        let values = out.values.map(Rc::from);
         into.push(Packet::Up { header: out.header, stack: stack.to_vec(), values });
     }
 }

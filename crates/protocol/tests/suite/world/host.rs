@@ -8,7 +8,7 @@ use tributary_protocol::{
 };
 use tributary_wire::{Hop, JobId, Rank, Seq};
 
-use super::Bug;
+use super::{Bug, broadcast};
 
 /// The outcome of one operation on one worker, or on a server that reads.
 pub(crate) type OperationOutcome = Result<Reduced, CollectiveError>;
@@ -78,6 +78,7 @@ fn joint(parts: &[AllReduce]) -> JointAllReduce {
         weight,
         bounds: None,
         is_withheld: false,
+        root: None,
     }
 }
 
@@ -130,8 +131,12 @@ impl Host {
 
     fn start(&mut self, is_withheld: bool) {
         if let Some(worker) = &mut self.worker {
-            let operation = JointAllReduce { is_withheld, ..joint(&self.inputs[self.started]) };
-            let id = worker.start_joint(operation).unwrap();
+            let parts = &self.inputs[self.started];
+            let operation = match broadcast(&parts[0]) {
+                Some(broadcast) => broadcast.into(),
+                None => joint(parts),
+            };
+            let id = worker.start_joint(JointAllReduce { is_withheld, ..operation }).unwrap();
             assert_eq!(id, OperationId(self.started as u64), "numbers are alike on all members");
             self.started += 1;
         }

@@ -2,9 +2,12 @@
 
 use std::collections::HashSet;
 
-use tributary_protocol::{AllReduce, CollectiveError, GradientData, OperationId, Reduced, Run, Sums};
+use tributary_protocol::{
+    AllReduce, Broadcast, CollectiveError, GradientData, OperationId, Reduced, Run, Sums,
+};
 use tributary_wire::Rank;
 
+use super::broadcast;
 use super::host::{Host, OperationOutcome, is_missed};
 
 /// The members of each generation, and the operations whose outcomes were checked.
@@ -57,8 +60,24 @@ impl Ledger {
         if withheld(first) && told.clone().all(withheld) {
             return Ok(());
         }
-        if told.any(|outcome| !is_same_outcome(outcome, first)) {
-            return Err(format!("operation {}: not the same bits on all members", id.0));
+        if let Some(other) = told.find(|outcome| !is_same_outcome(outcome, first)) {
+            let errors = [first, other].map(|outcome| outcome.as_ref().err());
+            return Err(format!("operation {}: not the same bits on all members; errors: {errors:?}", id.0));
+        }
+        let input = &inputs[0][id.0 as usize][0];
+        if let Some(Broadcast { root, .. }) = broadcast(input) {
+            let words = &inputs[usize::from(root.get())][id.0 as usize][0].data;
+            return match first {
+                Ok(Reduced { sums: Sums::I32(sums), .. }) if GradientData::I32(sums.clone()) == *words => {
+                    Ok(())
+                }
+                Err(CollectiveError::RootLeft { .. })
+                    if self.generations[since..].iter().any(|members| !members.contains(&root)) =>
+                {
+                    Ok(())
+                }
+                outcome => Err(format!("broadcast {} of rank {root}: {outcome:?}", id.0)),
+            };
         }
         let reduced = first.as_ref().map_err(|error| format!("operation {}: {error}", id.0))?;
         self.check_sum((id, since), reduced, inputs)

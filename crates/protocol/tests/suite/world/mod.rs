@@ -14,8 +14,8 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_protocol::{
-    AllReduce, Downlink, GradientData, OperationId, Server, ServerConfig, Tensor, Time, Timers, WorkerConfig,
-    vouching_key,
+    AllReduce, Broadcast, Downlink, GradientData, JointAllReduce, OperationId, Server, ServerConfig, Tensor,
+    Time, Timers, WorkerConfig, vouching_key,
 };
 use tributary_wire::{JobSecret, NodeId, Operator, Rank, Seq, SliceWidth};
 
@@ -171,7 +171,7 @@ impl World {
         };
         let to_read =
             inputs.first().filter(|_| setup.reads).into_iter().flatten().flat_map(|parts| parts.first());
-        let to_expect = to_read.rev().map(AllReduce::tensor).collect();
+        let to_expect = to_read.rev().map(tensor).collect();
         Self {
             rng,
             faults: setup.faults,
@@ -422,6 +422,25 @@ impl World {
             .into_iter()
             .try_for_each(|id| self.ledger.check(id, &self.hosts, &self.inputs))
     }
+}
+
+/// The beginning of a broadcast's name; the root's rank follows.
+const BROADCAST: &str = "broadcast of rank ";
+
+/// Makes the input for a broadcast, with words of this member. Only the words of `root` count.
+pub(crate) fn broadcast_from(root: usize, words: Vec<i32>) -> AllReduce {
+    operation(&format!("{BROADCAST}{root}"), GradientData::I32(words), 1)
+}
+
+/// Returns the broadcast that this input stands for; `None` if it stands for an all-reduce.
+pub(crate) fn broadcast(input: &AllReduce) -> Option<Broadcast> {
+    let root = Rank::new(input.name.strip_prefix(BROADCAST)?.parse().unwrap());
+    let GradientData::I32(words) = input.data.clone() else { unreachable!() };
+    Some(Broadcast { name: input.name.clone(), words, root })
+}
+
+fn tensor(input: &AllReduce) -> Tensor {
+    broadcast(input).map_or_else(|| input.tensor(), |broadcast| JointAllReduce::from(broadcast).tensor())
 }
 
 /// Makes an operation. Each worker calls it with its own contribution.

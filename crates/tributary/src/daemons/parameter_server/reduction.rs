@@ -125,7 +125,12 @@ impl Wanted {
 
     /// Returns the tensor that a round aggregates, with the name that its contributors use.
     fn tensor(&self, round: u64) -> Tensor {
-        Tensor { name: operation_name(round), element_type: ElementType::F32, len: self.request.length }
+        Tensor {
+            name: operation_name(round),
+            element_type: ElementType::F32,
+            len: self.request.length,
+            root: None,
+        }
     }
 
     async fn end(&self, token: Vec<u8>) -> Result<()> {
