@@ -222,7 +222,7 @@ impl StateMachine for ServerState {
             };
             // A rank without a route is not in the job, because the server's members are the ranks with routes.
             if let Some(route) = route {
-                link.send(route, result.header, Some(result.values))?;
+                link.send(route, result.header, result.values)?;
             }
         }
         Ok(())

@@ -146,12 +146,14 @@ impl Job {
 
     /// Starts to reduce `count` elements of a segment, from the element `first` on.
     ///
-    /// If `root` is given, it broadcasts the elements of this rank, which must be i32.
+    /// If `root` is given, it broadcasts the elements of this rank, which must be i32. If `parts` are given, it is a
+    /// reduce-scatter: each is a number of elements and the rank that receives their sums.
     ///
     /// The all-reduce runs after all all-reduces that were started earlier. When it has ended, a thread of
     /// this module calls `done` with `(runs, None)` or `(None, exception)`.
-    #[pyo3(signature = (segment, element_type, first, count, *, name, weight, deadline, step_goes_on, done, root = None))]
+    #[pyo3(signature = (segment, element_type, first, count, *, name, weight, deadline, step_goes_on, done, root = None, parts = Vec::new()))]
     #[allow(clippy::too_many_arguments, reason = "named where Python calls it")]
+    #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes the list for the call")]
     fn start(
         &self,
         py: Python<'_>,
@@ -165,6 +167,7 @@ impl Job {
         step_goes_on: bool,
         done: Py<PyAny>,
         root: Option<u32>,
+        parts: Vec<(u64, u32)>,
     ) -> PyResult<()> {
         let job = self.get(py)?;
         let (runtime, deliveries) = (runtime(py)?, deliveries()?);
@@ -172,7 +175,8 @@ impl Job {
             first.checked_add(count).ok_or_else(|| PyValueError::new_err("elements beyond all memory"))?;
         let element_type = parse_element_type(element_type)?;
         let elements = Some(first..end);
-        let operation = Operation { name, element_type, elements, weight, deadline, root, step_goes_on };
+        let operation =
+            Operation { name, element_type, elements, weight, deadline, root, parts: &parts, step_goes_on };
         let started = job.start(&mut segment.lock(), &operation);
         let reduction = started.map_err(|error| exception(py, &error))?;
         runtime.spawn(async move {

@@ -66,6 +66,7 @@ class Job:
         step_goes_on: bool,
         done: Callable[[tuple[list[tuple[int, int, int]], tuple[int, int] | None] | None, Exception | None], None],
         root: int | None = None,
+        parts: list[tuple[int, int]] = ...,
     ) -> None: ...
     def synchronise(
         self, element_type: str, elements: npt.NDArray[np.uint8], name: str, deadline: timedelta | None

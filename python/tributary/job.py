@@ -207,6 +207,7 @@ class Job(SharesMemory):
         take: Callable[[npt.NDArray[np.uint8]], None] | None = None,
         precision: str | None = None,
         root: int | None = None,
+        parts: list[tuple[int, int]] | None = None,
     ) -> Reduction:
         """Starts to sum values over all members, in place, behind all all-reduces that were started before.
 
@@ -233,6 +234,8 @@ class Job(SharesMemory):
             precision: as for `all_reduce`.
             root: the rank whose values all members receive, in place of a sum. The values are int32, with any bits, and
                 the weight does not count.
+            parts: for each part of the values, in order, the number of elements and the rank that receives their sums. A
+                rank's other elements are undefined afterwards. All members receive all sums if there are no parts.
 
         Raises:
             TypeError: the type of the values cannot be reduced.
@@ -287,6 +290,7 @@ class Job(SharesMemory):
                     step_goes_on=step_goes_on,
                     done=done,
                     root=root,
+                    parts=parts or [],
                 )
         except BaseException:
             if is_copied:

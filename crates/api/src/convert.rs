@@ -221,7 +221,9 @@ impl TryFrom<&v1::FinishedSlice> for FinishedSlice {
     type Error = ConfigError;
 
     fn try_from(message: &v1::FinishedSlice) -> Result<Self, ConfigError> {
-        if !SliceWidth::all().any(|width| width.bytes() == message.values.len()) {
+        // An acknowledgement has no values, and names the owner of the slice.
+        let is_acknowledged = message.values.is_empty() && message.contributors > u32::from(u16::MAX);
+        if !is_acknowledged && !SliceWidth::all().any(|width| width.bytes() == message.values.len()) {
             let problem = format!("{} bytes, which no slice has", message.values.len());
             return Err(ConfigError::Inconsistent { field: "values", problem });
         }
@@ -329,7 +331,8 @@ fn take_over_of(message: v1::TakeOver, (width, window): (SliceWidth, u32)) -> Re
     }
     let finished =
         message.finished.iter().map(FinishedSlice::try_from).collect::<Result<Vec<_>, ConfigError>>()?;
-    if let Some(slice) = finished.iter().find(|slice| slice.values.len() != width.values()) {
+    let is_wrong = |slice: &&FinishedSlice| ![0, width.values()].contains(&slice.values.len());
+    if let Some(slice) = finished.iter().find(is_wrong) {
         let problem = format!("{} values, and the job's slices have {}", slice.values.len(), width.values());
         return Err(ConfigError::Inconsistent { field: "take_over.finished", problem });
     }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use tributary_client::{ClientError, Operation, Reduced, Reduction, Segment};
 
-use crate::error::{Error, Kind};
+use crate::error::Error;
 use crate::job::{Job, element_type};
 
 /// The caller's arguments of an operation.
@@ -98,6 +98,8 @@ impl Request {
         if values.is_null() || sums.is_null() {
             return Err(Error::argument(format!("{name}: the values or the sums are NULL")));
         }
+        let owned = |rank: &u32| (count as u64, *rank);
+        let owned: Vec<_> = job.ranks.iter().filter(|_| wanted == Wanted::Part).map(owned).collect();
         let operation = |first: usize| Operation {
             name,
             element_type,
@@ -105,6 +107,7 @@ impl Request {
             weight: 1,
             deadline: None,
             root,
+            parts: &owned,
             step_goes_on: false,
         };
         // A reduce-scatter has more sums than this rank wants, and the bytes of a broadcast may end within an element.

@@ -220,7 +220,7 @@ impl Job {
             watchdog.waits().check()?;
             match requests.ask(asked.0, asked.1) {
                 Ok(answer) => return Ok(Reduction(answer)),
-                Err(again) => asked = again,
+                Err(again) => asked = *again,
             }
             let (client, who) = (session.client.clone(), who(*rank, host));
             *requests = RequestStream::open(runtime, client, Arc::clone(membership), watchdog.waits(), who);

@@ -9,7 +9,7 @@ use crate::element::Element;
 use crate::options::JoinOptions;
 use crate::segment::Segment;
 
-/// An all-reduce or broadcast to run on a segment.
+/// An all-reduce, reduce-scatter or broadcast to run on a segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation<'a> {
     /// The tensor's name. It must be the same on all members; otherwise all members get an error.
@@ -28,6 +28,10 @@ pub struct Operation<'a> {
     /// A broadcast has the element type [`I32`](v1::ElementType::I32), and all bits of the elements arrive unchanged. Its
     /// weight does not count.
     pub root: Option<u32>,
+    /// The parts of a reduce-scatter in order: numbers of elements, and the ranks that own their sums.
+    /// Together they have all elements. Other elements than a rank's own are undefined afterwards. Empty in other
+    /// operations.
+    pub parts: &'a [(u64, u32)],
     /// True if another all-reduce of the same training step follows, even if this all-reduce fails. A job
     /// that reacts to slow processes measures the time of each step. It takes the weight of the step's last all-reduce
     /// as the number of samples.
@@ -44,6 +48,7 @@ impl Operation<'_> {
             weight: 1,
             deadline: None,
             root: None,
+            parts: &[],
             step_goes_on: false,
         }
     }
@@ -78,6 +83,7 @@ impl Operation<'_> {
             regroup_generation: 0,
             step_goes_on: self.step_goes_on,
             broadcast_root: self.root,
+            parts: self.parts.iter().map(|&(count, owner)| v1::OwnedPart { count, owner }).collect(),
         }
     }
 

@@ -95,12 +95,12 @@ impl RequestStream {
         &self,
         request: v1::AllReduceRequest,
         loan: Loan,
-    ) -> Result<oneshot::Receiver<Answer>, (v1::AllReduceRequest, Loan)> {
+    ) -> Result<oneshot::Receiver<Answer>, Box<(v1::AllReduceRequest, Loan)>> {
         let mut state = self.state.lock();
-        let Some(requests) = &state.requests else { return Err((request, loan)) };
+        let Some(requests) = &state.requests else { return Err((request, loan).into()) };
         let (tensor, deadline) = (request.name.clone(), request.deadline_milliseconds);
         if let Err(mpsc::error::SendError(request)) = requests.send(request) {
-            return Err((request, loan));
+            return Err((request, loan).into());
         }
         let (reply, answer) = oneshot::channel();
         let deadline = Some(deadline).filter(|deadline| *deadline > 0).map(Duration::from_millis);

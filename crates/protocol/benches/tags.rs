@@ -23,6 +23,7 @@ mod numbers {
     pub mod lanes;
     mod prefetch;
     pub mod vectors;
+    pub use data::OwnedPart;
 }
 #[path = "../src/tags/mod.rs"]
 mod tags;
@@ -49,7 +50,7 @@ fn nanoseconds(mut slice: impl FnMut()) -> f64 {
 fn main() {
     let Some(job) = JobId::new(1) else { return };
     let secret = JobSecret::new([7; JobSecret::BYTES]);
-    let subject = Subject { operation: 1, first: Seq(1), name: 9, len: 1 << 20, element_type: 1 };
+    let subject = Subject { operation: 1, first: Seq(1), name: 9, len: 1 << 20, element_type: 1, root: None };
     let numbers: [i32; SliceWidth::ETHERNET.values()] =
         std::array::from_fn(|lane| (lane as i32 - 128) * 7_654_321);
     let mut bytes = [0; SliceWidth::ETHERNET.bytes()];

@@ -26,6 +26,16 @@ pub enum StartError {
         /// The largest weight that each member may use.
         most: u32,
     },
+    /// The parts of a reduce-scatter do not have all elements of its tensor.
+    #[error("reduce-scatter of \"{tensor}\": its parts have {parts} elements, and the tensor has {len}")]
+    Owners {
+        /// The tensor's name.
+        tensor: String,
+        /// The number of elements of all parts.
+        parts: usize,
+        /// The number of elements of the tensor.
+        len: usize,
+    },
     /// A broadcast is not one part of 32-bit integers without a weight, or the window is one slice.
     /// Such a window has no room for the members' agreement.
     #[error(
@@ -119,6 +129,18 @@ pub enum CollectiveError {
         tensor: String,
         /// The rank of the member that has left.
         root: Rank,
+    },
+    /// The sums of a slice, which only this member would have received, were lost with the server.
+    /// The other members have theirs.
+    #[error(
+        "reduce-scatter of \"{tensor}\": the server that had the sums of slice {seq} has failed, and no other member has \
+         them: reduce again on all ranks"
+    )]
+    Lost {
+        /// The tensor's name.
+        tensor: String,
+        /// The slice.
+        seq: Seq,
     },
     /// The caller of this worker abandoned the all-reduce with [`Worker::abandon`](crate::Worker::abandon).
     /// If this worker had sent its contribution, the other members still get the result.

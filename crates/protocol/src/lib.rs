@@ -19,8 +19,8 @@ mod worker;
 pub use config::{ConfigError, DEFAULT_WINDOW, MAX_WINDOW, ServerConfig, Timers, WorkerConfig};
 pub use error::{CollectiveError, Missing, StartError};
 pub use numbers::{
-    AllReduce, Bounds, Broadcast, ElementType, GradientData, JointAllReduce, NotFinite, Part, PartsSum,
-    Reduced, Run, Sums, Tensor,
+    AllReduce, Bounds, Broadcast, Collective, ElementType, GradientData, JointAllReduce, NotFinite,
+    OwnedPart, Part, PartsSum, Reduced, Run, Sums, Tensor,
 };
 pub use operation::{OperationEvent, OperationId};
 pub use server::{Recipient, ResultOut, Server, ServerStats};

@@ -25,6 +25,7 @@ pub struct FinishedSlice {
     /// The aggregated header fields.
     pub totals: Totals,
     /// The values in network byte order (big-endian).
+    /// Empty if the member received an acknowledgement in their place.
     pub values: Box<[u8]>,
 }
 

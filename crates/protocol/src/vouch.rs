@@ -49,11 +49,23 @@ impl Vouchers {
     /// The slice was finished in the generation `finished`. A second call, with the returned tag, returns the original
     /// tag.
     pub(crate) fn vouch(&self, tag: Tag, seq: Seq, finished: JobId, present: JobId) -> Tag {
+        let word = self.word(0, seq, finished, present);
+        Tag { high: tag.high ^ word.high, low: tag.low ^ word.low }
+    }
+
+    /// Returns the tag of an acknowledgement: the proof that the slice was finished, without its sum.
+    /// It does not reveal the word that [`vouch`](Self::vouch) combines with the sum's tag.
+    pub(crate) fn acknowledge(&self, seq: Seq, finished: JobId, present: JobId) -> Tag {
+        self.word(1, seq, finished, present)
+    }
+
+    fn word(&self, purpose: u128, seq: Seq, finished: JobId, present: JobId) -> Tag {
         let [finished, present] = [finished, present].map(|job| u128::from(job.get()));
-        let mut block = Array::from((finished << 112 | present << 96 | u128::from(seq.0)).to_be_bytes());
+        let block = finished << 112 | present << 96 | purpose << 32 | u128::from(seq.0);
+        let mut block = Array::from(block.to_be_bytes());
         self.0.encrypt_block(&mut block);
         let word = u128::from_be_bytes(block.into());
-        Tag { high: tag.high ^ (word >> 32) as u32, low: tag.low ^ word as u32 }
+        Tag { high: (word >> 32) as u32, low: word as u32 }
     }
 }
 

@@ -86,8 +86,9 @@ pub struct Header {
     pub totals: Totals,
 }
 
-/// A message to write. `values` is `None` in a PROBE, which requests a result and carries no values.
-/// The operator of a PROBE must not be [`Operator::Relay`].
+/// A message to write. `values` is `None` in a PROBE and in an acknowledgement.
+/// A PROBE requests a result. An acknowledgement is a RESULT that shows only that a slice is finished. The operator of
+/// both must not be [`Operator::Relay`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
     /// The header of the message.
@@ -113,7 +114,7 @@ impl Message<'_> {
     ///
     /// # Errors
     /// [`WireError::Truncated`] if `out` is too short; [`WireError::Bad`] if the stack is too deep, a hop's child is
-    /// out of range, a RESULT has no values, or no slice width has this number of values.
+    /// out of range, a relayed message has no values, or no slice width has this number of values.
     pub fn emit(&self, out: &mut [u8]) -> Result<(), WireError> {
         let (len, got) = (self.len(), out.len());
         let out = out.get_mut(..len).ok_or(WireError::Truncated { part: "buffer", needed: len, got })?;
@@ -149,11 +150,7 @@ impl Message<'_> {
         };
         flags |= if h.retransmit { FLAG_RETRANSMIT } else { 0 };
         flags |= if self.values.is_none() || is_relayed { FLAG_PROBE } else { 0 };
-        let is_bad = match self.values {
-            Some(_) => false,
-            None => h.kind == Kind::Result || h.operator == Operator::Relay,
-        };
-        if is_bad {
+        if self.values.is_none() && h.operator == Operator::Relay {
             return Err(WireError::Bad { field: "flags", value: flags.into() });
         }
         let blocks = match self.values {
@@ -253,7 +250,7 @@ impl<'a> MessageView<'a> {
         self.stack.first().and_then(|entry| Hop::parse(entry).ok())
     }
 
-    /// Returns the values; `None` in a PROBE.
+    /// Returns the values; `None` in a PROBE and in an acknowledgement.
     pub fn values(&self) -> Option<ValuesView<'a>> {
         self.values
     }
@@ -280,9 +277,9 @@ fn parse_header(head: &[u8; INA_HEADER_BYTES]) -> Result<(Header, bool), WireErr
         _ => return Err(bad("flags", flags.into())),
     };
     // Switches would add the values of a relayed GRADIENT without the flag PROBE.
-    let is_relayed = kind == Kind::Gradient && operator == Operator::Relay;
     let is_unknown = flags & !(FLAG_MAX | FLAG_RETRANSMIT | FLAG_PROBE | FLAG_RELAY) != 0;
-    if is_unknown || (probe && kind == Kind::Result) || (is_relayed && !probe) {
+    let is_relayed_wrongly = operator == Operator::Relay && probe != (kind == Kind::Gradient);
+    if is_unknown || is_relayed_wrongly {
         return Err(bad("flags", flags.into()));
     }
     let header = Header {

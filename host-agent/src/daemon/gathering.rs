@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 use tributary_api::agent::v1;
+use tributary_protocol::OwnedPart;
 use tributary_wire::Rank;
 
 use super::account::Account;
@@ -37,6 +38,8 @@ pub(super) struct Share {
     pub(super) weight: u32,
     /// The process that sends the elements of a broadcast; `None` in an all-reduce.
     pub(super) root: Option<Root>,
+    /// The parts of a reduce-scatter; empty in other collectives.
+    pub(super) parts: Vec<OwnedPart>,
     /// The generation for which the all-reduce synchronises; 0 if it does not synchronise.
     pub(super) regroup: u32,
     pub(super) step_goes_on: bool,
@@ -54,7 +57,7 @@ impl Share {
     fn matches(&self, other: &Self) -> bool {
         let kind =
             |share: &Self| (share.place.count(), share.place.element_type(), share.regroup > 0, share.root);
-        self.name == other.name && kind(self) == kind(other)
+        self.name == other.name && kind(self) == kind(other) && self.parts == other.parts
     }
 
     /// Describes the properties that must be equal in all processes.
@@ -62,7 +65,13 @@ impl Share {
         let synchronises = if self.regroup > 0 { ", which synchronises" } else { "" };
         let (count, element_type) = (self.place.count(), self.place.element_type());
         let root = self.root.map(|root| format!(", a broadcast from rank {}", root.rank)).unwrap_or_default();
-        format!("\"{}\" of {count} {element_type}{root}{synchronises}", self.name)
+        let parts = if self.parts.is_empty() {
+            String::new()
+        } else {
+            let lengths: Vec<_> = self.parts.iter().map(|part| part.len.to_string()).collect();
+            format!(", a reduce-scatter to hosts in parts of {}", lengths.join(", "))
+        };
+        format!("\"{}\" of {count} {element_type}{root}{parts}{synchronises}", self.name)
     }
 }
 

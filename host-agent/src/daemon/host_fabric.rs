@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tonic::Status;
-use tributary_protocol::{AllReduce, ElementType, GradientData, Tensor};
+use tributary_protocol::{AllReduce, Collective, ElementType, GradientData, Tensor};
 use tributary_ps::client::{Contribution, Contributor, Fabric, FabricError, operation_name};
 use tributary_wire::SliceWidth;
 
@@ -104,7 +104,13 @@ impl Drop for GroupMember {
 /// Returns the memory in bytes that the reduction of `length` values takes with slices of width
 /// `width`.
 fn memory(length: usize, width: SliceWidth) -> u64 {
-    Tensor { name: String::new(), element_type: ElementType::F32, len: length, root: None }.memory(width)
+    Tensor {
+        name: String::new(),
+        element_type: ElementType::F32,
+        len: length,
+        collective: Collective::AllReduce,
+    }
+    .memory(width)
 }
 
 /// Builds the all-reduce for a contribution.

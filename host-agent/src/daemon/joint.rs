@@ -19,7 +19,7 @@ use tributary_wire::SliceWidth;
 use super::gathering::{AddError, Added, Gatherings, Pending, Ready, Share};
 use super::member::{Member, Phase};
 use super::messages;
-use super::reducing::{broadcast, step_part};
+use super::reducing::{broadcast, collective_of, step_part};
 use super::results::{agent_status, copy, keep, no_result};
 use super::segment::{SegmentPart, SummedParts, can_sum, read_each, sum};
 use super::segments;
@@ -268,7 +268,8 @@ async fn contribution(
     width: SliceWidth,
 ) -> Result<(JointAllReduce, Box<dyn Any + Send>), Status> {
     let first = lead(pending)?;
-    let Share { account, under_way, place, name, root, .. } = &first.share;
+    let Share { account, under_way, place, name, root, parts: owned, .. } = &first.share;
+    let collective = collective_of(owned.clone());
     if let Some(root) = root {
         let memory = place.memory_to_reduce(width);
         let (held, vector) = under_way.room(|| account.take_with_vector(memory, place.count())).await?;
@@ -317,7 +318,7 @@ async fn contribution(
         }
     };
     Ok((
-        JointAllReduce { name: name.clone(), first, further, weight, bounds, is_withheld: false, root: None },
+        JointAllReduce { name: name.clone(), first, further, weight, bounds, is_withheld: false, collective },
         Box::new(held),
     ))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tonic::Status;
 use tributary_api::agent::v1;
-use tributary_protocol::{AllReduce, Broadcast, ElementType, JointAllReduce};
+use tributary_protocol::{AllReduce, Broadcast, Collective, ElementType, JointAllReduce, OwnedPart};
 use tributary_wire::Rank;
 
 use super::account::Account;
@@ -54,32 +54,52 @@ impl Reducing {
             || self.member.joint.as_ref().is_some_and(|joint| joint.has_given_up())
     }
 
-    /// Returns the root of the broadcast that a process requests; `None` if it requests an all-reduce.
+    /// Returns the root of the broadcast, or the parts of the reduce-scatter, that a process requests.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` if the request is invalid, or if the job has no such rank.
-    async fn root(
+    async fn collective(
         &self,
         request: &v1::AllReduceRequest,
         element_type: ElementType,
-    ) -> Result<Option<Root>, Status> {
-        let Some(rank) = request.broadcast_root else { return Ok(None) };
-        if element_type != ElementType::I32 || request.weight > 0 || request.regroup_generation > 0 {
-            let problem =
-                "a broadcast sends elements of the type I32, has the weight 0, and does not synchronise";
+    ) -> Result<(Option<Root>, Vec<OwnedPart>), Status> {
+        let v1::AllReduceRequest { broadcast_root: root, ref parts, .. } = *request;
+        if root.is_none() && parts.is_empty() {
+            return Ok((None, Vec::new()));
+        }
+        let is_broadcast = element_type == ElementType::I32 && request.weight == 0 && parts.is_empty();
+        if request.regroup_generation > 0 || (root.is_some() && !is_broadcast) {
+            let problem = "a broadcast sends elements of the type I32, has the weight 0 and no parts, and neither it nor a \
+                           reduce-scatter synchronises";
             return Err(Status::invalid_argument(problem));
         }
         let situation = self.member.situation().await;
         let situation = situation.ok_or_else(|| Status::aborted("the worker has ended"))?;
         let members = &situation.members;
-        let worker = members.processes.worker_of(rank);
-        let known =
-            |(worker, _): &(Rank, u32)| members.ranks.contains(worker) || members.lost.contains_key(worker);
-        let (worker, process) = worker.filter(known).ok_or_else(|| {
-            Status::invalid_argument(format!("broadcast of \"{}\": the job has no rank {rank}", request.name))
-        })?;
-        let here = (worker == situation.rank).then_some(process);
-        Ok(Some(Root { rank, worker, here }))
+        let worker_of = |rank: u32| {
+            let worker = members.processes.worker_of(rank);
+            let known = |(worker, _): &(Rank, u32)| {
+                members.ranks.contains(worker) || members.lost.contains_key(worker)
+            };
+            worker.filter(known).ok_or_else(|| {
+                Status::invalid_argument(format!("\"{}\": the job has no rank {rank}", request.name))
+            })
+        };
+        let root = root.map(|rank| {
+            let (worker, process) = worker_of(rank)?;
+            let here = (worker == situation.rank).then_some(process);
+            Ok::<_, Status>(Root { rank, worker, here })
+        });
+        let mut owned: Vec<OwnedPart> = Vec::new();
+        for v1::OwnedPart { count, owner } in parts {
+            let len = usize::try_from(*count).map_err(|error| Status::out_of_range(error.to_string()))?;
+            let (owner, _) = worker_of(*owner)?;
+            match owned.last_mut() {
+                Some(last) if last.owner == owner => last.len = last.len.saturating_add(len),
+                _ => owned.push(OwnedPart { len, owner }),
+            }
+        }
+        Ok((root.transpose()?, owned))
     }
 
     /// Waits until all earlier streams of requests have ended.
@@ -105,7 +125,7 @@ impl Reducing {
         let (segment, place) =
             segments.place(request.segment, request.offset, element_type, request.count)?;
         check_name(&request.name)?;
-        let root = self.root(&request, element_type).await?;
+        let (root, parts) = self.collective(&request, element_type).await?;
         let entry = self.under_way.enter(segment.stretch(place))?;
         let milliseconds = Some(request.deadline_milliseconds).filter(|milliseconds| *milliseconds > 0);
         let deadline = milliseconds.map(Duration::from_millis);
@@ -116,6 +136,7 @@ impl Reducing {
                 name: request.name,
                 weight: request.weight,
                 root,
+                parts,
                 regroup: request.regroup_generation,
                 step_goes_on: request.step_goes_on,
                 deadline,
@@ -135,7 +156,8 @@ impl Reducing {
             None => {
                 let read = move || from.read_measured(place, vector, width);
                 let (data, bounds) = copy(place, read).await.map_err(segments::unusable)?;
-                JointAllReduce { bounds: Some(bounds), ..AllReduce { name, data, weight }.into() }
+                let operation: JointAllReduce = AllReduce { name, data, weight }.into();
+                JointAllReduce { bounds: Some(bounds), collective: collective_of(parts), ..operation }
             }
         };
         let reduction = agent.start_reduce(ReduceRequest {
@@ -170,6 +192,11 @@ pub(super) async fn broadcast(
     let words = move || segment.words(place, vector, root.here.is_some());
     let words = copy(place, words).await.map_err(segments::unusable)?;
     Ok(Broadcast { name, words, root: root.worker }.into())
+}
+
+/// Returns the collective of an operation with these parts.
+pub(super) fn collective_of(parts: Vec<OwnedPart>) -> Collective {
+    if parts.is_empty() { Collective::AllReduce } else { Collective::ReduceScatter(parts) }
 }
 
 /// Returns the part of an operation in the training. A broadcast belongs to no step.

@@ -427,12 +427,11 @@ impl StateMachine for WorkerState {
             return Verdict::NotOurs;
         }
         let (message, to) = (frame.message(), frame.header().destination_mac);
-        let Some(values) = message.values() else { return Verdict::NotOurs };
         let from_server = self.up.leads_to_sender_of(frame.header());
         if message.header().kind != Kind::Result || !self.addresses.contains(&to) || !from_server {
             return Verdict::NotOurs;
         }
-        self.worker.handle_result(now, message.header(), values);
+        self.worker.handle_result(now, message.header(), message.values());
         Verdict::Ours
     }
 

@@ -103,6 +103,46 @@ async fn every_process_can_broadcast_to_all_others() {
 }
 
 #[tokio::test]
+async fn each_process_gets_the_sums_of_its_own_part() {
+    let (_hosts, jobs) = start().await;
+    // The parts are uneven, and one rank has none.
+    let parts = [(30_000, 0), (20_001, 1), (0, 2), (50_000, 3), (7, 4)];
+    let len: u64 = parts.iter().map(|(count, _)| count).sum();
+    let scattered = async |job: &Job| {
+        let mut segment = filled(job, len as usize, 0.0).await;
+        let values = segment.elements_mut::<f32>().unwrap().iter_mut().enumerate();
+        values.for_each(|(at, value)| *value = (at % 1000) as f32 * (job.rank() + 1) as f32);
+        let operation = Operation { parts: &parts, ..Operation::whole::<f32>() };
+        let reduced = job.start(&mut segment, &operation).unwrap().await.unwrap();
+        assert_eq!(reduced.runs[0].contributors, 5);
+        segment.elements::<f32>().unwrap().to_vec()
+    };
+    let sums = join_all(jobs.iter().map(scattered)).await;
+    let mut begin = 0;
+    for ((count, owner), sums) in parts.iter().zip(&sums) {
+        let own = begin..begin + *count as usize;
+        begin = own.end;
+        for at in own {
+            let sum = (at % 1000) as f32 * 15.0;
+            assert!((sums[at] - sum).abs() <= sum / 4096.0, "element {at} of rank {owner}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn parts_that_are_not_the_whole_tensor_are_refused() {
+    let (_hosts, jobs) = start().await;
+    let refused = async |job: &Job| {
+        let mut segment = filled(job, 100, 1.0).await;
+        let operation = Operation { parts: &[(50, 0), (49, 4)], ..Operation::whole::<f32>() };
+        job.start(&mut segment, &operation).unwrap().await.unwrap_err().to_string()
+    };
+    for error in join_all(jobs.iter().map(refused)).await {
+        assert!(error.contains("its parts have 99 elements, and the tensor has 100"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_broadcast_from_no_rank_of_the_job_or_of_other_elements_is_refused() {
     let (_hosts, jobs) = start().await;
     let refused = async |operation: Operation<'static>| {

@@ -7,7 +7,7 @@ use crate::star::{Meddle, Star};
 use tributary_api::Downlink;
 use tributary_host_agent::{AgentError, ServerAgent, WorkerAgent};
 use tributary_protocol::{
-    AllReduce, CollectiveError, ElementType, GradientData, Reduced, StartError, Sums, Tensor,
+    AllReduce, Collective, CollectiveError, ElementType, GradientData, Reduced, StartError, Sums, Tensor,
 };
 use tributary_wire::{FrameView, Kind, Operator, SliceWidth};
 
@@ -30,7 +30,12 @@ fn gradient(rank: usize, round: usize) -> Vec<f32> {
 }
 
 fn tensor() -> Tensor {
-    Tensor { name: "group".into(), element_type: ElementType::F32, len: ELEMENTS, root: None }
+    Tensor {
+        name: "group".into(),
+        element_type: ElementType::F32,
+        len: ELEMENTS,
+        collective: Collective::AllReduce,
+    }
 }
 
 fn reduce(worker: &WorkerAgent, data: Vec<f32>, weight: u32) -> Result<Reduced, AgentError> {

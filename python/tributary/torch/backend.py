@@ -407,6 +407,7 @@ class FabricBackend(Backend):
                     take=scatter.take,
                     deadline=_timeout(opts),
                     nbytes=scatter.nbytes,
+                    parts=scatter.parts(self._ranks_in_job()),
                 )
             )
         return self._made(works[0] if len(works) == 1 else CoalescedWork(works))
@@ -420,7 +421,7 @@ class FabricBackend(Backend):
         plain = Plain(contiguous=True)
         contiguous: torch.Tensor = plain.of(tensor, is_written=True)
         words, take = words_of(contiguous.detach().reshape(-1).view(torch.uint8).numpy())
-        root = (self._group_job.job_ranks if self._group_job is not None else self._job_ranks)[opts.rootRank]
+        root = self._ranks_in_job()[opts.rootRank]
 
         def finish() -> None:
             # A tensor that was made in inference mode can only be written in inference mode.
@@ -608,6 +609,7 @@ class FabricBackend(Backend):
         deadline: timedelta | None = None,
         nbytes: int | None = None,
         root: int | None = None,
+        parts: list[tuple[int, int]] | None = None,
     ) -> FabricWork:
         """Starts to sum one tensor over all ranks, or to broadcast it.
 
@@ -622,6 +624,7 @@ class FabricBackend(Backend):
             deadline: the time that the collective may take [default: the group's timeout].
             nbytes: bytes of the caller's tensors, if `values` is a copy in another type.
             root: the rank in the job that broadcasts its `values`.
+            parts: the parts of a reduce-scatter, as for `Job.start`.
         """
         self._check_process()
         self._check_order()
@@ -638,7 +641,7 @@ class FabricBackend(Backend):
         self._wait_for_memory([values, *results], also_by_gloo=True)
         event = ProfilerEvent(collective)
         try:
-            answer = job.start(values, name=count, take=take, deadline=deadline or self._timeout, root=root)
+            answer = job.start(values, name=count, take=take, deadline=deadline or self._timeout, root=root, parts=parts)
         except BaseException:
             event.end()
             raise
@@ -781,10 +784,9 @@ class FabricBackend(Backend):
         size = self.size()
         summed = min((run.contributors for run in reduced.runs), default=size)
         if summed < size:
-            of_ranks = self._group_job.job_ranks if self._group_job is not None else self._job_ranks
             missing = [
                 f"rank {rank} has left the job" + (f" ({job.lost[of_job]})" if job.lost.get(of_job) else "")
-                for rank, of_job in enumerate(of_ranks)
+                for rank, of_job in enumerate(self._ranks_in_job())
                 if of_job not in job.ranks
             ]
             raise SumError(
@@ -792,6 +794,10 @@ class FabricBackend(Backend):
                 f"{', '.join(missing) or 'one of them has left the job'}; check its process, its host and the path to "
                 "it, and start all ranks again"
             )
+
+    def _ranks_in_job(self) -> list[int]:
+        """Returns the rank in the job for each rank of the group."""
+        return self._group_job.job_ranks if self._group_job is not None else self._job_ranks
 
     def _check_process(self) -> None:
         """Checks that this process was not forked, because a forked process gets no results.

@@ -1,8 +1,4 @@
-"""Reduce-scatter over the fabric: the ranks sum whole tensors, and each rank keeps its part.
-
-The fabric sends a sum to all ranks at once, so a part costs as much as the whole. gloo's reduce-scatter is an
-all-reduce, too.
-"""
+"""Reduce-scatter over the fabric: the ranks sum whole tensors, and each host receives the parts of its ranks."""
 
 from __future__ import annotations
 
@@ -30,6 +26,8 @@ class Scatter:
     """Bytes of the inputs."""
     divisor: int
     """The divisor of the sums: 1, or the number of ranks for an average."""
+    counts: list[int]
+    """The number of elements of each rank's output."""
 
     @staticmethod
     def of(
@@ -63,7 +61,13 @@ class Scatter:
         nbytes = whole.nbytes
         if whole.dtype in INTEGERS and widens:
             whole = wide_of(whole)
-        return Scatter(whole, output.detach(), sum(counts[:rank]), nbytes, size if is_average else 1)
+        return Scatter(whole, output.detach(), sum(counts[:rank]), nbytes, size if is_average else 1, counts)
+
+    def parts(self, job_ranks: list[int]) -> list[tuple[int, int]]:
+        """Returns the parts of `whole`: each with its elements, and the rank in the job that receives their sums."""
+        parts = list(zip(self.counts, job_ranks, strict=True))
+        # Integers of 64 bits are two numbers: all lower halves, and then all upper halves.
+        return parts * (self.whole.numel() // max(sum(self.counts), 1))
 
     def take(self, summed: npt.NDArray[np.uint8]) -> None:
         """Copies this rank's part of the sum to the output."""

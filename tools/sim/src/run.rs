@@ -307,14 +307,14 @@ impl<'a> PacketSimulation<'a> {
                 Recipient::All => 0,
                 Recipient::Rank(rank) => self.scenario.tree.path(rank.get().into()).len(),
             };
-            let (header, values) = (out.header, Some(encode(out.values)));
+            let (header, values) = (out.header, out.values.map(encode));
             self.send(Node::Switch(0), false, Packet { header, stack: Rc::new([]), hops, values });
         }
     }
 
     fn at_worker(&mut self, at: usize, packet: &Packet) -> Result<(), SimError> {
         if let (Some(sim), Some(values)) = (self.workers.get_mut(at), &packet.values) {
-            sim.worker.handle_result(self.now, &packet.header, view(values));
+            sim.worker.handle_result(self.now, &packet.header, Some(view(values)));
         }
         self.after(at)
     }

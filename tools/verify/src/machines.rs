@@ -132,7 +132,7 @@ impl Workers {
                     seq: seq(slice),
                     totals: content.totals,
                 };
-                worker.handle_result(now, &header, content.values());
+                worker.handle_result(now, &header, Some(content.values()));
             }
             WorkerInput::Ask => {
                 while let Some(deadline) = worker.poll_timeout() {
@@ -294,7 +294,9 @@ impl Servers {
     ) -> Step<Answer> {
         let mut out = Vec::new();
         while let Some(result) = server.poll_transmit() {
-            let content = contents.intern(result.header.operator, result.header.totals, result.values);
+            // The model has no reduce-scatters, so that the server sends no acknowledgement.
+            let values = result.values.unwrap_or_default();
+            let content = contents.intern(result.header.operator, result.header.totals, values);
             let to = match result.to {
                 Recipient::All => None,
                 Recipient::Rank(rank) => Some(rank.get() as u8),

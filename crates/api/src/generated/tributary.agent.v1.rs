@@ -190,6 +190,19 @@ pub struct AllReduceRequest {
     /// The elements of a broadcast are I32, and weight is 0.
     #[prost(uint32, optional, tag = "11")]
     pub broadcast_root: ::core::option::Option<u32>,
+    /// The parts of a reduce-scatter, in order. Together they have all elements. Empty in other operations.
+    #[prost(message, repeated, tag = "12")]
+    pub parts: ::prost::alloc::vec::Vec<OwnedPart>,
+}
+/// A part of the elements of a reduce-scatter.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OwnedPart {
+    /// The number of elements.
+    #[prost(uint64, tag = "1")]
+    pub count: u64,
+    /// The rank of the process that receives their sums. Other processes' elements become undefined.
+    #[prost(uint32, tag = "2")]
+    pub owner: u32,
 }
 /// Answers a request of the stream. Answers may arrive in another order than the requests. For example,
 /// the answer to an abandoned all-reduce can arrive before the answers to earlier requests that are

@@ -321,6 +321,7 @@ pub struct FinishedSlice {
     #[prost(uint32, tag = "7")]
     pub tag_low: u32,
     /// The values as in the packet: big-endian.
+    /// Empty if the member has received an acknowledgement in their place.
     #[prost(bytes = "vec", tag = "6")]
     pub values: ::prost::alloc::vec::Vec<u8>,
     /// The data-plane id of the generation whose members are in the sum.

@@ -38,15 +38,59 @@ pub struct Tensor {
     pub element_type: ElementType,
     /// The number of elements.
     pub len: usize,
-    /// The member that sends the elements in a broadcast; `None` in an all-reduce.
-    pub root: Option<Rank>,
+    /// The collective that the members run.
+    pub collective: Collective,
+}
+
+/// A collective, with the parameters that must be equal on all members.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Collective {
+    /// All members contribute, and all receive all sums.
+    #[default]
+    AllReduce,
+    /// All members contribute, and each receives the sums of its own parts.
+    /// The parts divide the tensor in order; together they have its elements. A slice with elements of several members'
+    /// parts goes to all members.
+    ReduceScatter(Vec<OwnedPart>),
+    /// One member sends words of 32 bits, and all receive them unchanged.
+    Broadcast {
+        /// The member that sends its words.
+        root: Rank,
+    },
+}
+
+/// A part of the tensor of a reduce-scatter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OwnedPart {
+    /// The number of elements.
+    pub len: usize,
+    /// The member that receives their sums.
+    pub owner: Rank,
+}
+
+impl Collective {
+    /// Returns the member that sends the words of a broadcast.
+    pub(crate) fn root(&self) -> Option<Rank> {
+        match self {
+            Self::Broadcast { root } => Some(*root),
+            Self::AllReduce | Self::ReduceScatter(_) => None,
+        }
+    }
+
+    /// Returns the parts of a reduce-scatter.
+    pub(crate) fn parts(&self) -> &[OwnedPart] {
+        match self {
+            Self::ReduceScatter(parts) => parts,
+            Self::AllReduce | Self::Broadcast { .. } => &[],
+        }
+    }
 }
 
 impl AllReduce {
     /// Returns the description of the tensor that this operation reduces.
     pub fn tensor(&self) -> Tensor {
         let (element_type, len) = (self.data.element_type(), self.data.len());
-        Tensor { name: self.name.clone(), element_type, len, root: None }
+        Tensor { name: self.name.clone(), element_type, len, collective: Collective::AllReduce }
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::TryReserveError;
 
-use tributary_wire::{Rank, SliceWidth};
+use tributary_wire::SliceWidth;
 
 use super::bounds::Bounds;
-use super::data::{AllReduce, Broadcast, ElementType, GradientData, Part, Tensor};
+use super::data::{AllReduce, Broadcast, Collective, ElementType, GradientData, Part, Tensor};
 use super::vectors;
 
 /// The bits of two f32 whose sum is a number: 24 each.
@@ -17,7 +17,7 @@ const BITS_OF_TWO: u32 = 48;
 /// The parts are added exactly, except parts of [`ElementType::F32`], which are added in f64. The sum of a result is
 /// rounded once, like that of an [`AllReduce`].
 ///
-/// It may also be a [`Broadcast`] of one part without a weight.
+/// It may also be a reduce-scatter, or a [`Broadcast`] of one part without a weight.
 #[derive(Debug, Clone)]
 pub struct JointAllReduce {
     /// The name of the tensor, as in [`AllReduce::name`].
@@ -34,8 +34,8 @@ pub struct JointAllReduce {
     /// True if the member withholds its contribution, so that the operation
     /// [fails](crate::CollectiveError::Withheld) on all members.
     pub is_withheld: bool,
-    /// The member that broadcasts its elements, of [`GradientData::I32`]; `None` in an all-reduce.
-    pub root: Option<Rank>,
+    /// The collective. A broadcast has elements of [`GradientData::I32`].
+    pub collective: Collective,
 }
 
 impl JointAllReduce {
@@ -46,7 +46,7 @@ impl JointAllReduce {
             name: self.name.clone(),
             element_type: data.element_type(),
             len: data.len(),
-            root: self.root,
+            collective: self.collective.clone(),
         }
     }
 }
@@ -54,15 +54,23 @@ impl JointAllReduce {
 impl From<AllReduce> for JointAllReduce {
     fn from(AllReduce { name, data, weight }: AllReduce) -> Self {
         let first = Part { data, factor: weight };
-        Self { name, first, further: Vec::new(), weight, bounds: None, is_withheld: false, root: None }
+        Self {
+            name,
+            first,
+            further: Vec::new(),
+            weight,
+            bounds: None,
+            is_withheld: false,
+            collective: Collective::AllReduce,
+        }
     }
 }
 
 impl From<Broadcast> for JointAllReduce {
     fn from(Broadcast { name, words, root }: Broadcast) -> Self {
         let first = Part { data: GradientData::I32(words), factor: 0 };
-        let root = Some(root);
-        Self { name, first, further: Vec::new(), weight: 0, bounds: None, is_withheld: false, root }
+        let collective = Collective::Broadcast { root };
+        Self { name, first, further: Vec::new(), weight: 0, bounds: None, is_withheld: false, collective }
     }
 }
 

@@ -18,7 +18,8 @@ pub(crate) mod vectors;
 pub use bounds::Bounds;
 pub(crate) use data::filled;
 pub use data::{
-    AllReduce, Broadcast, ElementType, GradientData, NotFinite, Part, Reduced, Run, Sums, Tensor,
+    AllReduce, Broadcast, Collective, ElementType, GradientData, NotFinite, OwnedPart, Part, Reduced, Run,
+    Sums, Tensor,
 };
 pub(crate) use elements::{Class, DoesNotFit, Elements};
 pub use joint::{JointAllReduce, PartsSum};

@@ -16,7 +16,7 @@ use crate::error::{CollectiveError, Missing, StartError};
 use crate::numbers::bound::Bound;
 use crate::numbers::fixed_point::{MAX_TOTAL_WEIGHT, Scale, Total};
 use crate::numbers::lanes::{Lanes, not_finite_lane, withheld_lane, withholder};
-use crate::numbers::{Elements, NotFinite, Reduced, Run, Tensor, filled};
+use crate::numbers::{Elements, NotFinite, OwnedPart, Reduced, Run, Tensor, filled};
 use crate::tags::{Agreed, Meaning, Membership, Subject, SubjectDigests, name_hash};
 pub use event::{OperationEvent, OperationId};
 use layout::Layout;
@@ -39,8 +39,8 @@ enum Agreement {
 /// have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mismatch {
-    reason: &'static str,
-    contributors: u32,
+    pub(crate) reason: &'static str,
+    pub(crate) contributors: u32,
 }
 
 impl Tensor {
@@ -55,7 +55,7 @@ impl Tensor {
     pub fn memory(&self, width: SliceWidth) -> u64 {
         let layout = Layout::new(0, self.len, width);
         // While the vector of runs grows, its old and new buffers together have up to three entries for each run.
-        let per_sum_slice = size_of::<Totals>() + 3 * size_of::<Run>();
+        let per_sum_slice = size_of::<Totals>() + size_of::<Option<Rank>>() + 3 * size_of::<Run>();
         let per_block =
             size_of::<Bound>() + size_of::<BlockLanes>() + size_of::<Option<Scale>>() + Rest::BYTES_PER_BLOCK;
         // If the caller abandons the operation, each MAX slice needs one more bool: true if the slice is withheld.
@@ -69,6 +69,26 @@ impl Tensor {
         let blocks = of(layout.blocks(), per_block);
         elements.saturating_add(held).saturating_add(slices).saturating_add(blocks)
     }
+}
+
+/// The number of bits of a slice's contributors that count them.
+/// The higher bits are 1 + the rank of the slice's owner, or 0.
+pub(crate) const CONTRIBUTOR_BITS: u32 = 16;
+
+/// Returns the number of contributors of a slice, without its owner.
+pub(crate) fn contributors_of(totals: Totals) -> u32 {
+    totals.contributors & ((1 << CONTRIBUTOR_BITS) - 1)
+}
+
+/// Returns the member that receives the sums of a slice, according to its totals; `None` for all.
+pub(crate) fn owner_in(totals: Totals) -> Option<Rank> {
+    let owner = (totals.contributors >> CONTRIBUTOR_BITS).checked_sub(1)?;
+    u16::try_from(owner).ok().map(Rank::new)
+}
+
+/// Returns the bits of the contributors that name a slice's owner.
+pub(crate) fn owner_bits(owner: Option<Rank>) -> u32 {
+    owner.map_or(0, |owner| (u32::from(owner.get()) + 1) << CONTRIBUTOR_BITS)
 }
 
 /// The [lanes](Lanes) of a block as a MAX slice carries them.
@@ -85,6 +105,7 @@ pub(crate) struct Buffers {
     agreements: Vec<Agreement>,
     elements: Elements,
     totals: Vec<Totals>,
+    owners: Vec<Option<Rank>>,
 }
 
 impl Buffers {
@@ -100,7 +121,7 @@ impl Buffers {
         elements: impl FnOnce() -> Result<Elements, TryReserveError>,
     ) -> Result<Self, StartError> {
         // A broadcast has the same totals in all slices.
-        let sum_slices = if tensor.root.is_some() { 0 } else { layout.sum_slices() };
+        let sum_slices = if tensor.collective.root().is_some() { 0 } else { layout.sum_slices() };
         let buffers = || {
             Ok::<_, TryReserveError>(Self {
                 measured,
@@ -110,11 +131,32 @@ impl Buffers {
                 agreements: filled(Agreement::Awaited, layout.max_slices())?,
                 elements: elements()?,
                 totals: filled(Totals::default(), sum_slices)?,
+                owners: owners(tensor, layout)?,
             })
         };
         buffers()
             .map_err(|_| StartError::NoMemory { tensor: tensor.name.clone(), bytes: tensor.memory(width) })
     }
+}
+
+/// Returns the owner of each SUM slice of a reduce-scatter; nothing for other collectives.
+fn owners(tensor: &Tensor, layout: Layout) -> Result<Vec<Option<Rank>>, TryReserveError> {
+    let parts = tensor.collective.parts();
+    let mut owners = filled(None, if parts.is_empty() { 0 } else { layout.sum_slices() })?;
+    let mut begin = 0;
+    for OwnedPart { len, owner } in parts {
+        let (first, end) = (begin, begin + len);
+        begin = end;
+        let width = layout.width.values();
+        for slice in first.div_ceil(width)..end.div_ceil(width) {
+            if layout.elements(slice).end <= end
+                && let Some(to) = owners.get_mut(slice)
+            {
+                *to = Some(*owner);
+            }
+        }
+    }
+    Ok(owners)
 }
 
 /// An all-reduce or broadcast under way.
@@ -148,6 +190,9 @@ pub(crate) struct Operation<C> {
     pub(crate) elements: Elements,
     /// The totals of each SUM slice that has a result.
     totals: Vec<Totals>,
+    /// The owner of each SUM slice of a reduce-scatter; `None` if all members receive it.
+    /// Empty for other collectives.
+    owners: Vec<Option<Rank>>,
     unfinished: usize,
     /// The number of MAX slices without a result.
     unsettled: usize,
@@ -176,14 +221,14 @@ impl<C> Operation<C> {
         own: C,
         buffers: Buffers,
     ) -> Self {
-        let Buffers { measured, lanes, scales, first_lanes, agreements, elements, totals } = buffers;
+        let Buffers { measured, lanes, scales, first_lanes, agreements, elements, totals, owners } = buffers;
         let subject = members.digests(Subject {
             operation: id.0,
             first: first_seq,
-            name: name_hash(&tensor.name),
+            name: name_hash(&tensor.name, tensor.collective.parts()),
             len: tensor.len as u64,
             element_type: tensor.element_type as u8,
-            root: tensor.root,
+            root: tensor.collective.root(),
         });
         Self {
             id,
@@ -201,6 +246,7 @@ impl<C> Operation<C> {
             agreements,
             elements,
             totals,
+            owners,
             unfinished: layout.max_slices() + layout.sum_slices(),
             unsettled: layout.max_slices(),
             rest: Rest::default(),
@@ -315,7 +361,7 @@ impl<C> Operation<C> {
     /// Returns the member that sends the slice at `position` to all `members`; `None` if all contribute.
     /// They also contribute to the relayed slices of a root that has left, with zeros, so that their windows move on.
     pub(crate) fn relayed_by(&self, position: u64, members: &Membership) -> Option<Rank> {
-        let root = self.tensor.root.filter(|root| members.contains(*root))?;
+        let root = self.tensor.collective.root().filter(|root| members.contains(*root))?;
         matches!(self.layout.part(position), SliceRole::Relay(_)).then_some(root)
     }
 
@@ -328,6 +374,12 @@ impl<C> Operation<C> {
     /// Returns the scales of the blocks of a SUM slice.
     pub(crate) fn scales(&self, slice: usize) -> &[Option<Scale>] {
         self.scales.get(self.layout.blocks_of(slice..slice + 1)).unwrap_or_default()
+    }
+
+    /// Returns the member that receives the sums of the slice at `position`; `None` if all `members` do.
+    pub(crate) fn owner(&self, position: u64, members: &Membership) -> Option<Rank> {
+        let SliceRole::Sum(slice) = self.layout.part(position) else { return None };
+        self.owners.get(slice).copied().flatten().filter(|owner| members.contains(*owner))
     }
 
     /// Returns the operator with which `members` combine the slice.
@@ -383,9 +435,7 @@ impl<C> Operation<C> {
                 if self.agreed(slice).is_some() {
                     self.accept_sums(slice, values);
                 }
-                if let Some(done) = self.totals.get_mut(slice) {
-                    *done = totals;
-                }
+                self.note_totals(slice, totals);
                 Ok(())
             }
             SliceRole::Relay(slice) if operator == Operator::Relay => {
@@ -396,13 +446,37 @@ impl<C> Operation<C> {
             SliceRole::Relay(_) => {
                 self.is_void = true;
                 let left = |root| CollectiveError::RootLeft { tensor: self.tensor.name.clone(), root };
-                let error = self.tensor.root.map(left);
+                let error = self.tensor.collective.root().map(left);
                 error.filter(|_| self.tell()).map_or(Ok(()), Err)
             }
             SliceRole::Rest(index) => {
                 self.accept_rest(index, totals.contributors, values);
                 Ok(())
             }
+        }
+    }
+
+    /// Accepts the acknowledgement of a slice whose sums another member receives.
+    pub(crate) fn acknowledge(&mut self, position: u64, totals: Totals) {
+        self.unfinished -= 1;
+        if let SliceRole::Sum(slice) = self.layout.part(position) {
+            self.note_totals(slice, totals);
+            self.leave_out_rest(self.layout.blocks_of(slice..slice + 1));
+        }
+    }
+
+    /// Records that this member's sums of a slice were lost with the server.
+    /// Returns the error, unless the caller has received one before.
+    pub(crate) fn lose(&mut self, position: u64) -> Option<CollectiveError> {
+        self.unfinished -= 1;
+        self.is_void = true;
+        let (tensor, seq) = (self.tensor.name.clone(), self.seq(position));
+        self.tell().then_some(CollectiveError::Lost { tensor, seq })
+    }
+
+    fn note_totals(&mut self, slice: usize, totals: Totals) {
+        if let Some(done) = self.totals.get_mut(slice) {
+            *done = Totals { contributors: contributors_of(totals), ..totals };
         }
     }
 
@@ -494,7 +568,7 @@ impl<C> Operation<C> {
             seq: self.seq(position),
             reason: mismatch.reason,
             contributors: mismatch.contributors,
-            contributors_got: totals.contributors,
+            contributors_got: contributors_of(totals),
         })
     }
 
@@ -511,7 +585,7 @@ impl<C> Operation<C> {
             return Some(Err(CollectiveError::Overflow { tensor, element, element_type }));
         }
         let mut runs: Vec<Run> = Vec::new();
-        if self.tensor.root.is_some() && self.tensor.len > 0 {
+        if self.tensor.collective.root().is_some() && self.tensor.len > 0 {
             runs.push(Run { len: self.tensor.len, weight, contributors, complete: contributors });
         }
         for (slice, totals) in self.totals.iter().enumerate() {

@@ -6,7 +6,7 @@
 //! further limbs, which [`pack`](Scale::pack) puts into integers. The operation *holds* the sums of such a block until
 //! all of them have arrived, because the contribution still needs the memory in which the sums will be stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use tributary_wire::ValuesView;
@@ -23,6 +23,8 @@ pub(super) struct Rest {
     blocks: Vec<RestBlock>,
     /// The sums that have arrived, by block.
     held: BTreeMap<usize, Held>,
+    /// The blocks whose sums another member receives.
+    left_out: BTreeSet<usize>,
     /// The minimum number of contributors of all rest slices that have arrived; `None` before the first.
     least_contributors: Option<u32>,
 }
@@ -48,7 +50,8 @@ struct Held {
 impl Rest {
     /// The maximum number of bytes that the rest takes for each block, in addition to the sums.
     /// The factor 3 covers vectors and maps that grow.
-    pub(super) const BYTES_PER_BLOCK: usize = 3 * size_of::<RestBlock>() + 3 * size_of::<(usize, Held)>();
+    pub(super) const BYTES_PER_BLOCK: usize =
+        3 * size_of::<RestBlock>() + 3 * size_of::<(usize, Held)>() + 3 * size_of::<usize>();
 
     /// Returns the blocks that have some of these lanes.
     fn in_lanes(&self, lanes: &Range<usize>) -> impl Iterator<Item = RestBlock> + use<> {
@@ -60,7 +63,7 @@ impl Rest {
 
     pub(super) fn hash_state(&self, into: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
-        (&self.held, self.least_contributors).hash(into);
+        (&self.held, &self.left_out, self.least_contributors).hash(into);
     }
 }
 
@@ -172,9 +175,20 @@ impl<C> Operation<C> {
         }
     }
 
+    /// Drops the sums of blocks that have a rest, because another member receives the blocks' first limbs.
+    pub(super) fn leave_out_rest(&mut self, blocks: Range<usize>) {
+        for block in blocks.filter(|block| self.rest_lanes(*block) > 0).collect::<Vec<_>>() {
+            self.rest.held.remove(&block);
+            self.rest.left_out.insert(block);
+        }
+    }
+
     /// Holds sums of a block, from sum number `first` on.
     /// Once the last sum of the block has arrived, computes the elements.
     fn hold(&mut self, block: usize, first: usize, values: impl ExactSizeIterator<Item = i32>) {
+        if self.rest.left_out.contains(&block) {
+            return;
+        }
         let len = self.layout.elements_of_block(block).len();
         let needed = len + self.rest_lanes(block);
         let held = self.rest.held.entry(block).or_default();

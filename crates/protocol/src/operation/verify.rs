@@ -2,7 +2,7 @@
 
 use tributary_wire::{Operator, Totals, ValuesView};
 
-use super::{Agreement, Mismatch, Operation, SliceRole};
+use super::{Agreement, Mismatch, Operation, SliceRole, contributors_of, owner_bits};
 use crate::numbers::fixed_point::Total;
 use crate::numbers::lanes::{LaneRanges, Lanes, is_first_lane, owner};
 use crate::tags::{Membership, PadSum};
@@ -29,6 +29,7 @@ impl<C> Operation<C> {
         }
         let relayed_by = self.relayed_by(position, members);
         let contributors = if relayed_by.is_some() { 1 } else { members.count() };
+        let owner = owner_bits(self.owner(position, members));
         let pads = pads.filter(|pads| pads.is_of(members)).or_else(|| {
             let meaning = self.meaning(position, members);
             match relayed_by {
@@ -39,7 +40,7 @@ impl<C> Operation<C> {
         let fits = |pads: PadSum| {
             members.verifies(&pads, (totals.weight, totals.tag), self.confirmed_in(position), values)
         };
-        let reason = if contributors != totals.contributors {
+        let reason = if contributors | owner != totals.contributors {
             "contributions are missing or doubled"
         } else if operator != self.operator(position, members) {
             "its operator is another one"
@@ -55,6 +56,22 @@ impl<C> Operation<C> {
         Err(Mismatch { reason, contributors })
     }
 
+    /// Returns true if the server may have sent this acknowledgement of a slice of `members`.
+    /// The caller must check the voucher.
+    pub(crate) fn verify_acknowledgement(
+        &self,
+        position: u64,
+        (operator, totals): (Operator, Totals),
+        members: &Membership,
+    ) -> bool {
+        let owner = self.owner(position, members);
+        self.failed
+            || owner.is_some()
+                && operator == self.operator(position, members)
+                && totals.contributors == members.count() | owner_bits(owner)
+                && self.totals_fit(position, totals)
+    }
+
     /// Checks the total weight.
     /// The members agree on it with the bounds; it is smaller in a later slice only if a member left.
     fn totals_fit(&self, position: u64, totals: Totals) -> bool {
@@ -62,7 +79,8 @@ impl<C> Operation<C> {
             SliceRole::Max(_) => totals.weight >= self.least_weight,
             SliceRole::Sum(slice) => match self.agreement(slice) {
                 Agreement::Reached(Total { weight, contributors }) => {
-                    totals.weight == weight || (totals.contributors < contributors && totals.weight < weight)
+                    totals.weight == weight
+                        || (contributors_of(totals) < contributors && totals.weight < weight)
                 }
                 Agreement::Awaited | Agreement::GivenUp => false,
             },

@@ -8,13 +8,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tributary_wire::constants::MAX_CHILDREN;
-use tributary_wire::{Downlink, Header, Hop, JobId, Kind, Rank, Seq, SliceWidth, Totals, ValuesView};
+use tributary_wire::{
+    Downlink, Header, Hop, JobId, Kind, Operator, Rank, Seq, SliceWidth, Totals, ValuesView,
+};
 
 use crate::config::{ConfigError, ServerConfig, check_fan_in, check_members, check_window};
 use crate::error::StartError;
 use crate::masks::Masks;
 use crate::numbers::Tensor;
-use crate::operation::{OperationEvent, OperationId};
+use crate::operation::{OperationEvent, OperationId, owner_in};
 use crate::takeover::FinishedSlice;
 use crate::time::Time;
 use crate::vouch::Vouchers;
@@ -44,8 +46,8 @@ pub struct ResultOut<'a> {
     pub to: Recipient,
     /// The header of the packet.
     pub header: Header,
-    /// The values of the packet.
-    pub values: &'a [i32],
+    /// The values of the packet; `None` in an acknowledgement, which shows only that the slice is finished.
+    pub values: Option<&'a [i32]>,
 }
 
 /// Counters of a server since its creation.
@@ -102,8 +104,8 @@ pub struct Server {
     vouchers: Vouchers,
     reader: Option<Reader>,
     slots: Box<[ServerSlot]>,
-    /// The packets to send: the slice and its receivers.
-    queue: VecDeque<(Seq, Recipient)>,
+    /// The packets to send: the slice, its receivers, and true for an acknowledgement.
+    queue: VecDeque<(Seq, Recipient, bool)>,
     /// The time of each member's last retransmit request.
     asked: BTreeMap<Rank, Time>,
     round_trip: Option<Duration>,
@@ -158,7 +160,8 @@ impl Server {
             if slice.seq.plus(window) != slot.due {
                 return Err(ConfigError::NotTheLast { finished: slice.seq, due: slot.due });
             }
-            if slice.values.len() != config.width.bytes() {
+            let is_acknowledged = slice.values.is_empty() && owner_in(slice.totals).is_some();
+            if slice.values.len() != config.width.bytes() && !is_acknowledged {
                 let (got, width) = (slice.values().len(), config.width.values());
                 return Err(ConfigError::Width { finished: slice.seq, got, width });
             }
@@ -253,7 +256,7 @@ impl Server {
     /// Returns the next packet to send now, if there is one.
     pub fn poll_transmit(&mut self) -> Option<ResultOut<'_>> {
         loop {
-            let (seq, to) = self.queue.pop_front()?;
+            let (seq, to, is_acknowledgement) = self.queue.pop_front()?;
             let index = index_of(&self.slots, seq);
             let current = self.slots.get(index)?;
             // If the next slice of the slot is finished, all members have the result of this slice.
@@ -265,7 +268,11 @@ impl Server {
                 Recipient::All => Rank::ALL,
                 Recipient::Rank(rank) => rank,
             };
-            let tag = self.vouchers.vouch(finished.totals.tag, seq, finished.job, self.job);
+            let is_acknowledgement = is_acknowledgement || !finished.has_values;
+            let tag = match is_acknowledgement {
+                true => self.vouchers.acknowledge(seq, finished.job, self.job),
+                false => self.vouchers.vouch(finished.totals.tag, seq, finished.job, self.job),
+            };
             let header = Header {
                 kind: Kind::Result,
                 operator: finished.operator,
@@ -275,7 +282,8 @@ impl Server {
                 seq,
                 totals: Totals { tag, ..finished.totals },
             };
-            return Some(ResultOut { to, header, values: &finished.values });
+            let values = (!is_acknowledgement).then_some(&*finished.values);
+            return Some(ResultOut { to, header, values });
         }
     }
 
@@ -343,16 +351,33 @@ impl Server {
     }
 
     fn send_first(&mut self, seq: Seq) {
+        let owner = self.owner(seq);
         match self.downlink {
             Downlink::Multicast => {
                 self.stats.results += 1;
-                self.queue.push_back((seq, Recipient::All));
+                self.send_to_all(seq, owner);
             }
             Downlink::Unicast => {
                 self.stats.results += self.members.len() as u64;
-                self.queue.extend(self.members.iter().map(|&rank| (seq, Recipient::Rank(rank))));
+                let to =
+                    |&rank: &Rank| (seq, Recipient::Rank(rank), owner.is_some_and(|owner| owner != rank));
+                self.queue.extend(self.members.iter().map(to));
             }
         }
+    }
+
+    /// Returns the member that receives the values of a finished slice; `None` if all members receive them.
+    fn owner(&self, seq: Seq) -> Option<Rank> {
+        let slot = self.slots.get(index_of(&self.slots, seq))?;
+        let sum = slot.finished.as_ref().filter(|sum| sum.operator == Operator::Sum)?;
+        owner_in(sum.totals).filter(|owner| self.members.binary_search(owner).is_ok())
+    }
+
+    /// Queues a finished slice for all members.
+    /// If it has an `owner`, the other members receive an acknowledgement.
+    fn send_to_all(&mut self, seq: Seq, owner: Option<Rank>) {
+        self.queue.extend(owner.map(|owner| (seq, Recipient::Rank(owner), false)));
+        self.queue.push_back((seq, Recipient::All, owner.is_some()));
     }
 
     /// Answers the retransmit request of a worker for a finished slice.
@@ -363,6 +388,7 @@ impl Server {
             self.stats.rejected += 1;
             return;
         }
+        let owner = self.owner(header.seq);
         let Some(slot) = slot_of(&mut self.slots, header.seq) else { return };
         if slot.finished.is_none() {
             self.stats.stale += 1;
@@ -372,11 +398,12 @@ impl Server {
             Answer::Wait => self.stats.suppressed += 1,
             Answer::One => {
                 self.stats.answers += 1;
-                self.queue.push_back((header.seq, Recipient::Rank(header.rank)));
+                let is_acknowledgement = owner.is_some_and(|owner| owner != header.rank);
+                self.queue.push_back((header.seq, Recipient::Rank(header.rank), is_acknowledgement));
             }
             Answer::All => {
                 self.stats.answers_to_all += 1;
-                self.queue.push_back((header.seq, Recipient::All));
+                self.send_to_all(header.seq, owner);
             }
         }
     }

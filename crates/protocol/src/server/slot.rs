@@ -22,6 +22,8 @@ pub(super) struct Sum {
     pub(super) operator: Operator,
     pub(super) totals: Totals,
     pub(super) values: Box<[i32]>,
+    /// False if the server knows only that the slice is finished, and not its values.
+    pub(super) has_values: bool,
     /// The members of the generation that finished the slice; set only if the server reads sums.
     pub(super) members: Option<Arc<Membership>>,
 }
@@ -33,6 +35,7 @@ impl Sum {
             operator: Operator::Sum,
             totals: Totals::default(),
             values: vec![0; values].into(),
+            has_values: true,
             members: None,
         }
     }
@@ -45,6 +48,7 @@ impl Sum {
     fn store(&mut self, operator: Operator, totals: Totals, values: ValuesView<'_>) {
         self.operator = operator;
         self.totals = totals;
+        self.has_values = !values.is_empty();
         read(values, &mut self.values);
     }
 

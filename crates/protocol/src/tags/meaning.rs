@@ -3,6 +3,8 @@
 use sha2::{Digest, Sha256};
 use tributary_wire::{Operator, Rank, Seq};
 
+use crate::numbers::OwnedPart;
+
 /// The identity of an operation.
 /// Tags cover it, because slices of different operations must not be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +62,14 @@ pub(crate) struct Meaning {
     pub(crate) scale: u64,
 }
 
-/// Returns a 64-bit hash of a tensor's name.
-pub(crate) fn name_hash(name: &str) -> u64 {
-    Sha256::digest(name).iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte))
+/// Returns a 64-bit hash of a tensor's name and of the parts of a reduce-scatter.
+pub(crate) fn name_hash(name: &str, parts: &[OwnedPart]) -> u64 {
+    let mut hash = Sha256::new_with_prefix(name);
+    for OwnedPart { len, owner } in parts {
+        // No byte of UTF-8 is 255, so that no name ends like parts.
+        hash.update([0xff]);
+        hash.update((*len as u64).to_be_bytes());
+        hash.update(owner.get().to_be_bytes());
+    }
+    hash.finalize().iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte))
 }

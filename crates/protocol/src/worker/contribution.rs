@@ -2,7 +2,7 @@
 
 use tributary_wire::{Operator, Rank, Totals};
 
-use crate::operation::{Operation, SliceRole};
+use crate::operation::{Operation, SliceRole, owner_bits};
 use crate::tags::{Membership, PadSum, Share};
 
 /// A member's contribution to an operation: the weight of its elements, and the withheld slices.
@@ -98,7 +98,9 @@ impl Operation<Contribution> {
             // tag prevents that.
             tag.low ^= 1;
         }
-        (meaning.operator, Totals { contributors: 1, weight, tag }, pads)
+        let owner = self.owner(position, members).filter(|owner| *owner == rank);
+        let contributors = 1 | owner_bits(owner);
+        (meaning.operator, Totals { contributors, weight, tag }, pads)
     }
 
     /// Withholds the contribution to the slices whose bounds were not announced.

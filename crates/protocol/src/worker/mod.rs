@@ -20,7 +20,7 @@ use crate::config::{ConfigError, WorkerConfig, check_window};
 use crate::error::{CollectiveError, Missing, StartError};
 use crate::masks::{MaskedSlice, Masks};
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
-use crate::numbers::{AllReduce, GradientData, JointAllReduce, Part, Reduced, Tensor};
+use crate::numbers::{AllReduce, Collective, GradientData, JointAllReduce, Part, Reduced, Tensor};
 use crate::operation::{Buffers, OperationEvent, OperationId, Operations, SliceRole};
 use crate::time::Time;
 use crate::vouch::{Vouchers, vouching_key};
@@ -125,13 +125,14 @@ impl Worker {
     ///
     /// # Errors
     /// As for [`start_all_reduce`](Self::start_all_reduce); [`StartError::Parts`] if the parts are not alike;
+    /// [`StartError::Owners`] if the parts of a reduce-scatter are not all of the tensor;
     /// [`StartError::Broadcast`] if a broadcast is not one part of [`GradientData::I32`] without a weight, or if the job's
     /// window is one slice.
     pub fn start_joint(&mut self, operation: JointAllReduce) -> Result<OperationId, StartError> {
         let members = self.generations.present().count();
         let most = MAX_TOTAL_WEIGHT / members;
         let tensor = operation.tensor();
-        let JointAllReduce { name, first, further, weight, bounds, is_withheld, root } = operation;
+        let JointAllReduce { name, first, further, weight, bounds, is_withheld, collective } = operation;
         if weight > most {
             return Err(StartError::Weight { tensor: name, weight, members, most });
         }
@@ -140,7 +141,13 @@ impl Worker {
             return Err(StartError::Parts { tensor: name });
         }
         let is_words = matches!(first.data, GradientData::I32(_)) && further.is_empty() && weight == 0;
-        if root.is_some() && (!is_words || self.slots.window() < 2) {
+        if let Collective::ReduceScatter(parts) = &collective {
+            let (parts, len) = (parts.iter().map(|part| part.len).sum(), first.data.len());
+            if parts != len {
+                return Err(StartError::Owners { tensor: name, parts, len });
+            }
+        }
+        if collective.root().is_some() && (!is_words || self.slots.window() < 2) {
             return Err(StartError::Broadcast { tensor: name });
         }
         let buffers = self.operations.buffers_for(&tensor, (first, further), bounds)?;
@@ -186,12 +193,13 @@ impl Worker {
         self.make_ready(max_slices);
     }
 
-    /// Processes a RESULT.
+    /// Processes a RESULT. `values` is `None` in an acknowledgement.
     /// A RESULT that the worker does not await, for another worker, or of another width, has no effect except on
     /// counters.
-    pub fn handle_result(&mut self, now: Time, header: &Header, values: ValuesView<'_>) {
+    pub fn handle_result(&mut self, now: Time, header: &Header, values: Option<ValuesView<'_>>) {
         let for_us = header.rank == self.rank || header.rank == Rank::ALL;
-        let fits = header.kind == Kind::Result && header.job == self.job && values.len() == self.values.len();
+        let has_width = values.is_none_or(|values| values.len() == self.values.len());
+        let fits = header.kind == Kind::Result && header.job == self.job && has_width;
         if !fits || !for_us || self.is_frozen() {
             self.stats.foreign += 1;
             return;
@@ -204,9 +212,11 @@ impl Worker {
             }
             return;
         };
-        let Some(Settled { job, totals, failure }) = self.judge((position, &flight), header, values) else {
-            return;
+        let settled = match values {
+            Some(values) => self.judge((position, &flight), header, values),
+            None => self.judge_acknowledgement((position, &flight), header),
         };
+        let Some(Settled { job, totals, failure }) = settled else { return };
         self.events.extend(failure);
         let in_use = self.pace.is_full(self.in_flight, self.recovery.smoothed_round_trip());
         let is_relayed = header.operator == Operator::Relay;

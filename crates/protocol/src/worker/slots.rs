@@ -148,20 +148,24 @@ impl Slots {
     }
 
     /// Stores a result in place of the slot's last one. `job` is the generation that summed it.
+    /// `values` is `None` for an acknowledgement.
     pub(crate) fn keep(
         &mut self,
         job: JobId,
         (seq, operator, totals): (Seq, Operator, Totals),
-        values: ValuesView<'_>,
+        values: Option<ValuesView<'_>>,
     ) {
-        let index = self.index(seq);
+        let (index, bytes) = (self.index(seq), values.map_or(&[][..], |values| values.bytes()));
         match self.finished.get_mut(index) {
             Some(Some(kept)) => {
                 (kept.job, kept.seq, kept.operator, kept.totals) = (job, seq, operator, totals);
-                kept.values.copy_from_slice(values.bytes());
+                match kept.values.len() == bytes.len() {
+                    true => kept.values.copy_from_slice(bytes),
+                    false => kept.values = bytes.into(),
+                }
             }
             Some(none) => {
-                *none = Some(FinishedSlice { job, seq, operator, totals, values: values.bytes().into() });
+                *none = Some(FinishedSlice { job, seq, operator, totals, values: bytes.into() });
             }
             None => {}
         }

@@ -5,7 +5,8 @@ use tributary_wire::{Header, JobId, Operator, Totals, ValuesView};
 use super::Worker;
 use super::slots::Flight;
 use crate::masks::MaskedSlice;
-use crate::operation::{OperationEvent, OperationId};
+use crate::operation::{Mismatch, OperationEvent, OperationId, contributors_of};
+use crate::tags::Membership;
 
 /// A result that settles its slice.
 pub(super) struct Settled {
@@ -30,7 +31,7 @@ impl Worker {
     ) -> Option<Settled> {
         let Self { job: present, masks, vouchers, revealed, .. } = self;
         let operation = self.operations.at(position)?;
-        let (id, contributors) = (operation.id, header.totals.contributors);
+        let (id, contributors) = (operation.id, contributors_of(header.totals));
         let mut wrong = None;
         for members in self.generations.since(flight.generation).rev() {
             let job = members.job();
@@ -58,13 +59,57 @@ impl Worker {
                 Err(mismatch) => drop(wrong.get_or_insert(mismatch)),
             }
         }
+        self.refuse((position, flight), header.totals, wrong?)
+    }
+}
+
+impl Worker {
+    /// Checks an acknowledgement, as [`judge`](Self::judge) checks a result.
+    /// The server sends it in place of the sums that only their owner receives. The owner ignores it, unless the server answers that it has no sums.
+    pub(super) fn judge_acknowledgement(
+        &mut self,
+        (position, flight): (u64, &Flight),
+        header: &Header,
+    ) -> Option<Settled> {
+        let Self { job: present, vouchers, generations, operations, .. } = self;
+        let operation = operations.at(position)?;
+        let (id, totals) = (operation.id, header.totals);
+        let fits = |members: &&Membership| {
+            operation.verify_acknowledgement(position, (header.operator, totals), members)
+                && totals.tag == vouchers.acknowledge(header.seq, members.job(), *present)
+        };
+        if let Some(members) = generations.since(flight.generation).rev().find(fits) {
+            let job = members.job();
+            let failure = if operation.owner(position, members) != Some(self.rank) {
+                operation.acknowledge(position, totals);
+                None
+            } else if header.rank == self.rank {
+                operation.lose(position)
+            } else {
+                return None;
+            };
+            return Some(Settled { job, totals, failure: failed(id, failure) });
+        }
+        let contributors = self.generations.present().count();
+        self.refuse((position, flight), totals, Mismatch { reason: "it is not the server's", contributors })
+    }
+
+    /// Requests a slice again whose result is wrong. The second wrong result fails the operation.
+    fn refuse(
+        &mut self,
+        (position, flight): (u64, &Flight),
+        totals: Totals,
+        mismatch: Mismatch,
+    ) -> Option<Settled> {
         self.stats.mismatched += 1;
         if !flight.mismatched {
             self.ask_again(position, |flight| flight.mismatched = true);
             return None;
         }
-        let failure = operation.give_up(position, header.totals, wrong?);
-        Some(Settled { job: *present, totals: header.totals, failure: failed(id, failure) })
+        let operation = self.operations.at(position)?;
+        let id = operation.id;
+        let failure = operation.give_up(position, totals, mismatch);
+        Some(Settled { job: self.job, totals, failure: failed(id, failure) })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tests of broadcasts: only the root sends, each link carries its words once, and all members receive them.
+//! Tests of broadcasts: only the root sends words, and all members receive them.
 
 use tributary_protocol::{CollectiveError, Downlink, OperationId, Sums};
 use tributary_wire::{Operator, Seq};

@@ -3,8 +3,8 @@
 use half::{bf16, f16};
 use proptest::prelude::*;
 use tributary_protocol::{
-    Bounds, ElementType, GradientData, JointAllReduce, OperationEvent, Part, PartsSum, StartError, Sums,
-    Time, Worker,
+    Bounds, Collective, ElementType, GradientData, JointAllReduce, OperationEvent, Part, PartsSum,
+    StartError, Sums, Time, Worker,
 };
 use tributary_wire::SliceWidth;
 
@@ -29,7 +29,7 @@ fn joint(mut parts: Vec<Part>, weight: u32, bounds: Option<Bounds>) -> JointAllR
         weight,
         bounds,
         is_withheld: false,
-        root: None,
+        collective: Collective::AllReduce,
     }
 }
 

@@ -9,7 +9,10 @@ use tributary_protocol::{AllReduce, CollectiveError, Downlink, GradientData, Not
 use tributary_wire::{Operator, Rank, Seq};
 
 use crate::fabric;
-use crate::world::{Churn, Faults, OperationOutcome, Setup, World, broadcast, broadcast_from, operation};
+use crate::world::{
+    Churn, Faults, OperationOutcome, Setup, World, broadcast, broadcast_from, operation, parts,
+    reduce_scatter,
+};
 
 const STEPS: usize = 60_000;
 
@@ -79,17 +82,17 @@ pub(crate) fn inputs(setup: &Setup, most: usize) -> Vec<Vec<AllReduce>> {
     // If a member leaves, its further limbs may be missing. Then integers have no sum, and the sum of extreme floats is
     // unpredictable.
     let kinds = if setup.churn == Churn::NONE { 8 } else { 4 };
-    let shapes: Vec<(usize, u8, Option<usize>)> = (0..rng.random_range(1..most))
+    let shapes: Vec<(usize, u8, Option<usize>, bool)> = (0..rng.random_range(1..most))
         .map(|_| {
             let len = [0, 1, 255, 256, 257, 1000, 2000][rng.random_range(0..7)];
             // A window of one slice has no room for a broadcast.
             let is_broadcast = setup.window > 1 && rng.random_bool(0.3);
             let root = is_broadcast.then(|| rng.random_range(0..2));
-            (len, rng.random_range(0..kinds), root)
+            (len, rng.random_range(0..kinds), root, rng.random_bool(0.3))
         })
         .collect();
     let worker = |_: &usize| {
-        let data = |&(len, kind, root): &(usize, u8, Option<usize>)| {
+        let data = |&(len, kind, root, scatters): &(usize, u8, Option<usize>, bool)| {
             if let Some(root) = root {
                 return broadcast_from(root, (0..len).map(|_| rng.random()).collect());
             }
@@ -112,7 +115,8 @@ pub(crate) fn inputs(setup: &Setup, most: usize) -> Vec<Vec<AllReduce>> {
                 6 => GradientData::F64((0..len).map(|_| f64::from(wild()) * 1e-150).collect()),
                 _ => GradientData::I64((0..len).map(|_| rng.random_range(-(1 << 45)..1 << 45)).collect()),
             };
-            operation("layer", data, rng.random_range(0..4))
+            let weight = rng.random_range(0..4);
+            if scatters { reduce_scatter(data, weight) } else { operation("layer", data, weight) }
         };
         shapes.iter().map(data).collect()
     };
@@ -188,7 +192,7 @@ proptest! {
             }
         }
         let apart = results(World::new(&Setup { homes, ..setup }, &alone), operations);
-        for ((together, apart), parts) in together.into_iter().zip(apart).zip(&inputs[0]) {
+        for ((together, apart), inputs) in together.into_iter().zip(apart).zip(&inputs[0]) {
             let (together, apart) = (together.unwrap(), apart.unwrap());
             let bits = |sums: &Sums| match sums {
                 Sums::F32(sums) => sums.iter().map(|sum| u64::from(sum.to_bits())).collect::<Vec<_>>(),
@@ -197,10 +201,13 @@ proptest! {
                 Sums::I64(sums) => sums.iter().map(|sum| sum.cast_unsigned()).collect(),
             };
             prop_assert_eq!(together.weight, apart.weight);
-            prop_assert_eq!(together.not_finite.map(|n| n.element), apart.not_finite.map(|n| n.element));
-            // A broadcast's root is another process.
-            if !matches!(parts[0].data, GradientData::F32(_)) && broadcast(&parts[0]).is_none() {
-                prop_assert_eq!(bits(&together.sums), bits(&apart.sums), "{:?}", parts[0].data.element_type());
+            if parts(&inputs[0], 2).is_empty() {
+                prop_assert_eq!(together.not_finite.map(|n| n.element), apart.not_finite.map(|n| n.element));
+            }
+            // A broadcast's root is another process, and so is a part's owner.
+            let is_all_reduce = broadcast(&inputs[0]).is_none() && parts(&inputs[0], 2).is_empty();
+            if !matches!(inputs[0].data, GradientData::F32(_)) && is_all_reduce {
+                prop_assert_eq!(bits(&together.sums), bits(&apart.sums), "{:?}", inputs[0].data.element_type());
             }
         }
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tributary_protocol::{
-    ConfigError, Downlink, ElementType, FinishedSlice, OperationEvent, OperationId, Recipient, Server,
-    ServerConfig, StartError, Tensor, Time, vouching_key,
+    Collective, ConfigError, Downlink, ElementType, FinishedSlice, OperationEvent, OperationId, Recipient,
+    Server, ServerConfig, StartError, Tensor, Time, vouching_key,
 };
 use tributary_wire::{
     Header, Hop, JobId, JobSecret, Kind, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Totals, ValuesView,
@@ -75,7 +75,7 @@ fn sent(server: &mut Server) -> Vec<(Recipient, u32, i32, Totals)> {
         let Header { seq, totals, .. } = out.header;
         let (word, tag) = (word(seq), totals.tag);
         let tag = Tag { high: tag.high ^ word.high, low: tag.low ^ word.low };
-        Some((out.to, seq.0, out.values[0], Totals { tag, ..totals }))
+        Some((out.to, seq.0, out.values.unwrap()[0], Totals { tag, ..totals }))
     };
     std::iter::from_fn(|| next(server)).collect()
 }
@@ -196,7 +196,12 @@ fn a_new_generation_serves_finished_slices_and_starts_others_afresh() {
 }
 
 fn integers(len: usize) -> Tensor {
-    Tensor { name: "counts".to_owned(), element_type: ElementType::I32, len, root: None }
+    Tensor {
+        name: "counts".to_owned(),
+        element_type: ElementType::I32,
+        len,
+        collective: Collective::AllReduce,
+    }
 }
 
 #[test]

@@ -139,12 +139,13 @@ impl<'a> Job<'a> {
     /// Makes the server send its next result, which the members in `to` receive.
     fn result(&mut self, to: Option<Vec<u16>>) {
         let out = self.server.poll_transmit().expect("a result");
-        let (header, bytes) = (out.header, values::to_bytes(out.values));
-        let packet = Packet::new(&header, &[], Some(out.values));
+        let values = out.values.expect("the vectors have no reduce-scatter");
+        let (header, bytes) = (out.header, values::to_bytes(values));
+        let packet = Packet::new(&header, &[], Some(values));
         for rank in to.as_ref().unwrap_or(&self.members) {
             let worker = self.workers.get_mut(rank).unwrap();
             let before = worker.stats();
-            worker.handle_result(self.now, &header, ValuesView::new(&bytes));
+            worker.handle_result(self.now, &header, Some(ValuesView::new(&bytes)));
             assert_eq!(worker.stats().mismatched, before.mismatched, "slice {} at rank {rank}", header.seq);
         }
         self.steps.push(Step::Result { seq: header.seq.0, to, packet });

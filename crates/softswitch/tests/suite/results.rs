@@ -48,6 +48,17 @@ fn a_unicast_result_goes_where_its_entry_says() {
 }
 
 #[test]
+fn an_acknowledgement_passes_and_empties_its_slot() {
+    let mut rig = half_full();
+    let sent = Sent { values: None, ..Sent::result(SEQ, 1) };
+    let out = rig.send(UP, &sent.frame());
+    let [(1, frame)] = out.as_slice() else { panic!("not one frame to port 1: {out:?}") };
+    let passed = received(frame);
+    assert_eq!((passed.header, passed.values), (sent.header, None));
+    assert_eq!(rig.job("job_released"), 1);
+}
+
+#[test]
 fn a_result_empties_its_slot() {
     let mut rig = half_full();
     rig.send(UP, &Sent::result(SEQ, 1).frame());

@@ -76,7 +76,7 @@ fn a_relayed_gradient_is_a_probe_with_the_values_of_a_slice_behind_it() {
 }
 
 #[test]
-fn only_a_gradient_can_be_a_probe_and_a_probe_has_no_blocks() {
+fn a_probe_and_an_acknowledgement_have_no_blocks() {
     let probe = valid(Kind::Gradient, None);
     let view = MessageView::parse(&probe).unwrap();
     assert_eq!((view.header().kind, view.values()), (Kind::Gradient, None));
@@ -84,7 +84,12 @@ fn only_a_gradient_can_be_a_probe_and_a_probe_has_no_blocks() {
 
     let result = valid(Kind::Result, Some(&[1; 32]));
     assert!(MessageView::parse(&result).is_ok());
-    check(&result, 1, 0x04, "flags", 0x04);
+    check(&result, 1, 0x04, "blocks", 1);
+    check(&result, 1, 0x0c, "flags", 0x0c);
+    let acknowledgement = valid(Kind::Result, None);
+    let view = MessageView::parse(&acknowledgement).unwrap();
+    assert_eq!((view.header().kind, view.values()), (Kind::Result, None));
+    check(&acknowledgement, 7, 1, "blocks", 1);
 }
 
 #[test]

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use rustix::fs::OFlags;
 use tonic::Status;
 use tributary_api::agent::SegmentName;
-use tributary_protocol::{ElementType, Tensor};
+use tributary_protocol::{Collective, ElementType, Tensor};
 use tributary_wire::SliceWidth;
 
 pub(crate) use self::joint::{SegmentPart, SummedParts, can_sum, read_each, sum};
@@ -68,7 +68,12 @@ impl ElementRange {
     }
 
     fn tensor(self) -> Tensor {
-        Tensor { name: String::new(), element_type: self.element_type, len: self.count, root: None }
+        Tensor {
+            name: String::new(),
+            element_type: self.element_type,
+            len: self.count,
+            collective: Collective::AllReduce,
+        }
     }
 
     /// Returns the number of bytes of the elements.

@@ -188,9 +188,7 @@ impl World {
         match end {
             End::Worker(at) => {
                 let worker = &mut self.workers[at];
-                if let Some(values) = view.values() {
-                    worker.handle_result(self.now, view.header(), values);
-                }
+                worker.handle_result(self.now, view.header(), view.values());
                 let events = std::iter::from_fn(|| worker.poll_event());
                 self.outcomes.extend(events.map(|event| (end, event)));
             }
@@ -199,7 +197,7 @@ impl World {
                     self.server.handle_gradient(self.now, view.header(), &hop, view.values());
                 }
                 while let Some(out) = self.server.poll_transmit() {
-                    let message = packets::message(out.header, &[], Some(out.values));
+                    let message = packets::message(out.header, &[], out.values);
                     (0..WORKERS.len()).for_each(|at| self.wire.push_back((End::Worker(at), message.clone())));
                 }
                 let events = std::iter::from_fn(|| self.server.poll_event());

@@ -76,11 +76,11 @@ pub(crate) fn served((header, values): &Slice, present: JobId) -> Slice {
     let again = Header { job: present, retransmit: true, ..*header };
     server.handle_gradient(Time::ZERO + Duration::from_secs(1), &again, &hop, Some(ValuesView::new(&bytes)));
     let out = server.poll_transmit().unwrap();
-    (out.header, out.values.to_vec())
+    (out.header, out.values.unwrap().to_vec())
 }
 
 /// Passes a result to the worker, from any source.
 pub(crate) fn give(worker: &mut Worker, now: Time, (header, values): &Slice) {
     let header = Header { kind: Kind::Result, ..*header };
-    worker.handle_result(now, &header, ValuesView::new(&values::to_bytes(values)));
+    worker.handle_result(now, &header, Some(ValuesView::new(&values::to_bytes(values))));
 }

@@ -22,7 +22,8 @@ pub(crate) enum Packet {
     /// On its way to the first node of `stack`.
     Up { header: Header, stack: Vec<Hop>, values: Option<Values> },
     /// On its way to the last node of `path` (switches from the worker's on), or to the worker.
-    Down { header: Header, worker: Rank, path: Vec<usize>, values: Values },
+    /// `values` is `None` in an acknowledgement.
+    Down { header: Header, worker: Rank, path: Vec<usize>, values: Option<Values> },
 }
 
 #[derive(Clone)]
@@ -140,7 +141,7 @@ impl Fabric {
     /// Returns the packets that a RESULT becomes when it leaves the server:
     /// one for each worker, even with multicast.
     /// That is the harder case, because copies are lost one by one, and releases are conditional.
-    pub(crate) fn downwards(&self, header: Header, to: Recipient, values: &Values) -> Vec<Packet> {
+    pub(crate) fn downwards(&self, header: Header, to: Recipient, values: Option<&Values>) -> Vec<Packet> {
         let ranks: Vec<Rank> = match to {
             Recipient::Rank(rank) => vec![rank],
             Recipient::All => self.stacks.keys().copied().collect(),
@@ -149,7 +150,7 @@ impl Fabric {
             std::iter::successors(Some(self.homes[usize::from(rank.get())]), |&at| self.switches[at].parent)
                 .collect()
         };
-        let packet = |rank| Packet::Down { header, worker: rank, path: path(rank), values: values.clone() };
+        let packet = |rank| Packet::Down { header, worker: rank, path: path(rank), values: values.cloned() };
         ranks.into_iter().map(packet).collect()
     }
 

@@ -81,7 +81,12 @@ fn the_schedules_have_everything_in_them() {
         let several_sets =
             |outcome: &&OperationOutcome| outcome.as_ref().is_ok_and(|reduced| reduced.runs.len() > 1);
         let withheld = |outcome: &&OperationOutcome| matches!(outcome, Err(CollectiveError::Withheld { .. }));
+        let lost = |outcome: &&OperationOutcome| matches!(outcome, Err(CollectiveError::Lost { .. }));
+        let left = |outcome: &&OperationOutcome| matches!(outcome, Err(CollectiveError::RootLeft { .. }));
         let outcomes = world.hosts.iter().flat_map(|host| host.outcomes.values());
+        *seen.entry("a part that was lost with the server").or_insert(0) +=
+            outcomes.clone().filter(lost).count();
+        *seen.entry("a broadcast without its root").or_insert(0) += outcomes.clone().filter(left).count();
         *seen.entry("an operation without a member").or_insert(0) +=
             outcomes.clone().filter(withheld).count();
         *seen.entry("an operation that loses a member").or_insert(0) += outcomes.filter(several_sets).count();
@@ -91,7 +96,7 @@ fn the_schedules_have_everything_in_them() {
             *seen.entry(what).or_insert(0) += times;
         }
     }
-    assert!(seen.len() == 12 && seen.values().all(|&times| times >= 5), "{seen:#?}");
+    assert!(seen.len() == 14 && seen.values().all(|&times| times >= 5), "{seen:#?}");
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use tributary_protocol::{
-    AllReduce, CollectiveError, FinishedSlice, JointAllReduce, OperationEvent, OperationId, Part, Reduced,
-    Time, Worker, WorkerConfig, WorkerProgress,
+    AllReduce, Collective, CollectiveError, FinishedSlice, JointAllReduce, OperationEvent, OperationId, Part,
+    Reduced, Time, Worker, WorkerConfig, WorkerProgress,
 };
 use tributary_wire::{Hop, JobId, Rank, Seq};
 
-use super::{Bug, broadcast};
+use super::{Bug, broadcast, collective};
 
 /// The outcome of one operation on one worker, or on a server that reads.
 pub(crate) type OperationOutcome = Result<Reduced, CollectiveError>;
@@ -58,12 +58,14 @@ pub(crate) struct Host {
     pub(crate) orders: VecDeque<Order>,
     /// The controller's attempt in which the worker proceeds up to a given operation; `None` otherwise.
     proceeding: Option<u32>,
+    /// The number of hosts of the world.
+    hosts: usize,
     /// The frozen progress that the worker has reported to the controller.
     told: Option<WorkerProgress>,
 }
 
 /// Returns the operation to which a host contributes these parts of its processes.
-fn joint(parts: &[AllReduce]) -> JointAllReduce {
+fn joint(parts: &[AllReduce], hosts: usize) -> JointAllReduce {
     let name = parts[0].name.clone();
     let mut parts_of_processes = parts
         .iter()
@@ -78,7 +80,7 @@ fn joint(parts: &[AllReduce]) -> JointAllReduce {
         weight,
         bounds: None,
         is_withheld: false,
-        root: None,
+        collective: parts.first().map_or(Collective::AllReduce, |first| collective(first, hosts)),
     }
 }
 
@@ -86,6 +88,7 @@ impl Host {
     pub(crate) fn new(config: WorkerConfig, place: Place, inputs: Vec<Vec<AllReduce>>) -> Self {
         Self {
             rank: config.rank,
+            hosts: config.members.len(),
             worker: Some(Worker::new(config).unwrap()),
             place,
             inputs,
@@ -134,7 +137,7 @@ impl Host {
             let parts = &self.inputs[self.started];
             let operation = match broadcast(&parts[0]) {
                 Some(broadcast) => broadcast.into(),
-                None => joint(parts),
+                None => joint(parts, self.hosts),
             };
             let id = worker.start_joint(JointAllReduce { is_withheld, ..operation }).unwrap();
             assert_eq!(id, OperationId(self.started as u64), "numbers are alike on all members");

@@ -23,7 +23,8 @@ impl World {
     pub(super) fn keeps(&mut self, header: &Header, values: Option<&Values>) -> bool {
         let all = self.ledger.members().len();
         let (Some(Keeper(kept)), Some(values)) = (&mut self.keeper, values) else { return false };
-        let is_finished = header.job == job(self.job) && header.totals.contributors as usize == all;
+        let is_finished =
+            header.job == job(self.job) && header.totals.contributors as usize % (1 << 16) == all;
         let takes = is_finished && self.rng.random_bool(0.3);
         if takes {
             kept.push((*header, Rc::clone(values)));
@@ -48,7 +49,7 @@ impl World {
             return Ok(());
         }
         let header = Header { kind: Kind::Result, job: job(self.job), rank, retransmit: false, ..header };
-        with_view(&values, |view| worker.handle_result(self.now, &header, view));
+        with_view(&values, |view| worker.handle_result(self.now, &header, Some(view)));
         self.see("a sum that was kept back");
         self.drain(at)
     }

@@ -1,14 +1,15 @@
 //! The conditions that must hold for every operation, independent of the events in the job.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use tributary_protocol::{
-    AllReduce, Broadcast, CollectiveError, GradientData, OperationId, Reduced, Run, Sums,
+    AllReduce, Broadcast, CollectiveError, GradientData, OperationId, OwnedPart, Reduced, Run, Sums,
 };
 use tributary_wire::Rank;
 
-use super::broadcast;
 use super::host::{Host, OperationOutcome, is_missed};
+use super::{broadcast, parts};
 
 /// The members of each generation, and the operations whose outcomes were checked.
 #[derive(Debug)]
@@ -60,11 +61,15 @@ impl Ledger {
         if withheld(first) && told.clone().all(withheld) {
             return Ok(());
         }
+        let input = &inputs[0][id.0 as usize][0];
+        let parts = parts(input, hosts.len());
+        if !parts.is_empty() {
+            return self.check_parts((id, since), hosts, inputs, &parts);
+        }
         if let Some(other) = told.find(|outcome| !is_same_outcome(outcome, first)) {
             let errors = [first, other].map(|outcome| outcome.as_ref().err());
             return Err(format!("operation {}: not the same bits on all members; errors: {errors:?}", id.0));
         }
-        let input = &inputs[0][id.0 as usize][0];
         if let Some(Broadcast { root, .. }) = broadcast(input) {
             let words = &inputs[usize::from(root.get())][id.0 as usize][0].data;
             return match first {
@@ -80,23 +85,49 @@ impl Ledger {
             };
         }
         let reduced = first.as_ref().map_err(|error| format!("operation {}: {error}", id.0))?;
-        self.check_sum((id, since), reduced, inputs)
+        self.check_sum((id, since), reduced, inputs, 0..usize::MAX)
+    }
+
+    /// Checks the outcomes of a reduce-scatter: each member has the sums of its part.
+    /// If the server that had them died, the member has an error.
+    fn check_parts(
+        &self,
+        (id, since): (OperationId, usize),
+        hosts: &[Host],
+        inputs: &[Vec<Vec<AllReduce>>],
+        parts: &[OwnedPart],
+    ) -> Result<(), String> {
+        for host in self.members().iter().map(|rank| &hosts[usize::from(rank.get())]) {
+            let reduced = match &host.outcomes[&id] {
+                Ok(reduced) => reduced,
+                Err(CollectiveError::Lost { .. } | CollectiveError::Abandoned { .. }) => continue,
+                outcome if is_missed(outcome) => continue,
+                Err(error) => return Err(format!("operation {}: {error}", id.0)),
+            };
+            let own = parts.iter().position(|part| part.owner == host.rank).unwrap();
+            let begin: usize = parts[..own].iter().map(|part| part.len).sum();
+            self.check_sum((id, since), reduced, inputs, begin..begin + parts[own].len)?;
+        }
+        Ok(())
     }
 
     /// Checks a result against the sums over the members that can have taken part in each run.
-    /// `since` is the generation in which the first of the present members began the operation.
+    /// `since` is the generation in which the first of the present members began the operation. Only elements in `range`
+    /// count.
     fn check_sum(
         &self,
         (id, since): (OperationId, usize),
         reduced: &Reduced,
         inputs: &[Vec<Vec<AllReduce>>],
+        range: Range<usize>,
     ) -> Result<(), String> {
         let of = |rank: &Rank| &inputs[usize::from(rank.get())][id.0 as usize];
         let mut at = 0;
         for run in &reduced.runs {
             let members = self.members_in(id, since, run)?;
             let inside: Vec<_> = members.iter().flat_map(of).collect();
-            if !is_sum(&reduced.sums, at, run, &inside, run.complete < run.contributors) {
+            let inner = at.max(range.start)..(at + run.len).min(range.end);
+            if !is_sum(&reduced.sums, inner, run, &inside, run.complete < run.contributors) {
                 let (first, end) = (at, at + run.len);
                 return Err(format!("operation {}: elements {first}..{end} are no sum of {members:?}", id.0));
             }
@@ -125,7 +156,7 @@ impl Ledger {
 /// Returns true if the elements and the weight of a run are the sum of exactly these contributions.
 /// The precision must be the precision of the elements' type. With `is_cut`, it is the precision of first limbs of
 /// values below 4.
-fn is_sum(sums: &Sums, first: usize, run: &Run, inside: &[&AllReduce], is_cut: bool) -> bool {
+fn is_sum(sums: &Sums, range: Range<usize>, run: &Run, inside: &[&AllReduce], is_cut: bool) -> bool {
     let weight: u32 = inside.iter().map(|operation| operation.weight).sum();
     let contributions: Vec<_> = inside.iter().map(|operation| contribution(operation)).collect();
     let precise: i32 = match inside.first().map(|operation| &operation.data) {
@@ -134,7 +165,7 @@ fn is_sum(sums: &Sums, first: usize, run: &Run, inside: &[&AllReduce], is_cut: b
         _ => 24,
     };
     weight == run.weight
-        && (first..first + run.len).all(|element| {
+        && range.into_iter().all(|element| {
             let exact: f64 = contributions.iter().map(|values| values[element]).sum();
             let magnitude: f64 = contributions.iter().map(|values| values[element].abs()).sum();
             // The reference sum in f64 is rounded, too.

@@ -14,8 +14,8 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_protocol::{
-    AllReduce, Broadcast, Downlink, GradientData, JointAllReduce, OperationId, Server, ServerConfig, Tensor,
-    Time, Timers, WorkerConfig, vouching_key,
+    AllReduce, Broadcast, Collective, Downlink, GradientData, JointAllReduce, OperationId, OwnedPart, Server,
+    ServerConfig, Tensor, Time, Timers, WorkerConfig, vouching_key,
 };
 use tributary_wire::{JobSecret, NodeId, Operator, Rank, Seq, SliceWidth};
 
@@ -112,6 +112,8 @@ pub(crate) struct World {
     news: Vec<News>,
     answers: Vec<Answer>,
     pub(crate) ledger: Ledger,
+    /// The SUM slices whose sums each member has received.
+    pub(crate) summed: BTreeMap<Rank, HashSet<Seq>>,
     /// The number of times that each event has happened.
     pub(crate) seen: BTreeMap<&'static str, usize>,
     /// The data-plane job id of the present generation.
@@ -171,7 +173,7 @@ impl World {
         };
         let to_read =
             inputs.first().filter(|_| setup.reads).into_iter().flatten().flat_map(|parts| parts.first());
-        let to_expect = to_read.rev().map(tensor).collect();
+        let to_expect = to_read.rev().map(|input| tensor(input, inputs.len())).collect();
         Self {
             rng,
             faults: setup.faults,
@@ -194,6 +196,7 @@ impl World {
             news: Vec::new(),
             answers: Vec::new(),
             ledger: Ledger::new(members),
+            summed: BTreeMap::new(),
             seen: BTreeMap::new(),
             job: FIRST_JOB,
             template,
@@ -375,14 +378,21 @@ impl World {
                     None => server.handle_gradient(self.now, &header, &stack[0], None),
                 }
                 while let Some(out) = server.poll_transmit() {
-                    let values = Rc::from(out.values);
-                    self.network.extend(self.fabric.downwards(out.header, out.to, &values));
+                    let values = out.values.map(Rc::from);
+                    self.network.extend(self.fabric.downwards(out.header, out.to, values.as_ref()));
                 }
                 self.take_read()
             }
             Packet::Down { header, worker: rank, path, values } if path.is_empty() => {
                 let at = usize::from(rank.get());
                 let Some(worker) = &mut self.hosts[at].worker else { return Ok(()) };
+                if values.is_some() && header.operator == Operator::Sum {
+                    self.summed.entry(rank).or_default().insert(header.seq);
+                }
+                let Some(values) = values else {
+                    worker.handle_result(self.now, &header, None);
+                    return self.drain(at);
+                };
                 let mut values = values.to_vec();
                 let damaged = header.operator == self.faults.damaged
                     && faulty
@@ -391,7 +401,7 @@ impl World {
                     let at = self.rng.random_range(0..values.len());
                     values[at] ^= 1 << self.rng.random_range(0..32);
                 }
-                with_view(&values, |view| worker.handle_result(self.now, &header, view));
+                with_view(&values, |view| worker.handle_result(self.now, &header, Some(view)));
                 self.drain(at)
             }
             packet => {
@@ -407,7 +417,8 @@ impl World {
         for id in (0..self.inputs[0].len() as u64).map(OperationId).filter(|_| self.reads) {
             let read = self.read.get(&id).ok_or(format!("operation {} was not read", id.0))?;
             let known = first.and_then(|host| host.outcomes.get(&id)).filter(|outcome| outcome.is_ok());
-            if known.is_some_and(|known| !ledger::is_same_outcome(read, known)) {
+            let has_all = parts(&self.inputs[0][id.0 as usize][0], self.hosts.len()).is_empty();
+            if known.is_some_and(|known| has_all && !ledger::is_same_outcome(read, known)) {
                 return Err(format!("operation {}: not the same bits on the server", id.0));
             }
         }
@@ -432,6 +443,33 @@ pub(crate) fn broadcast_from(root: usize, words: Vec<i32>) -> AllReduce {
     operation(&format!("{BROADCAST}{root}"), GradientData::I32(words), 1)
 }
 
+/// The name of a reduce-scatter in which each host owns an equal part.
+const REDUCE_SCATTER: &str = "equal parts";
+
+/// Makes the input for a reduce-scatter. Each host receives the sums of its part.
+pub(crate) fn reduce_scatter(data: GradientData, weight: u32) -> AllReduce {
+    operation(REDUCE_SCATTER, data, weight)
+}
+
+/// Returns the parts of a reduce-scatter of this input over `hosts` hosts; none for other collectives.
+pub(crate) fn parts(input: &AllReduce, hosts: usize) -> Vec<OwnedPart> {
+    if input.name != REDUCE_SCATTER {
+        return Vec::new();
+    }
+    let (len, each) = (input.data.len(), input.data.len() / hosts);
+    let part = |host: usize| OwnedPart {
+        len: if host + 1 < hosts { each } else { len - each * (hosts - 1) },
+        owner: Rank::new(host as u16),
+    };
+    (0..hosts).map(part).collect()
+}
+
+/// Returns the collective that this input stands for, unless it is a broadcast.
+pub(crate) fn collective(input: &AllReduce, hosts: usize) -> Collective {
+    let parts = parts(input, hosts);
+    if parts.is_empty() { Collective::AllReduce } else { Collective::ReduceScatter(parts) }
+}
+
 /// Returns the broadcast that this input stands for; `None` if it stands for an all-reduce.
 pub(crate) fn broadcast(input: &AllReduce) -> Option<Broadcast> {
     let root = Rank::new(input.name.strip_prefix(BROADCAST)?.parse().unwrap());
@@ -439,8 +477,11 @@ pub(crate) fn broadcast(input: &AllReduce) -> Option<Broadcast> {
     Some(Broadcast { name: input.name.clone(), words, root })
 }
 
-fn tensor(input: &AllReduce) -> Tensor {
-    broadcast(input).map_or_else(|| input.tensor(), |broadcast| JointAllReduce::from(broadcast).tensor())
+fn tensor(input: &AllReduce, hosts: usize) -> Tensor {
+    match broadcast(input) {
+        Some(broadcast) => JointAllReduce::from(broadcast).tensor(),
+        None => Tensor { collective: collective(input, hosts), ..input.tensor() },
+    }
 }
 
 /// Makes an operation. Each worker calls it with its own contribution.

@@ -9,7 +9,7 @@ use futures_util::stream::{FuturesOrdered, StreamExt};
 use tokio::sync::{mpsc, oneshot};
 use tributary_api::{JobConfig, v1};
 use tributary_host_agent::{JobMember, ServerAgent, Servers, serve_job};
-use tributary_protocol::{ElementType, Reduced, Sums, Tensor};
+use tributary_protocol::{Collective, ElementType, Reduced, Sums, Tensor};
 use tributary_ps::client::operation_name;
 use tributary_ps::server::{GroupEvent, GroupEvents, GroupRequest, Sum};
 
@@ -129,7 +129,7 @@ impl Wanted {
             name: operation_name(round),
             element_type: ElementType::F32,
             len: self.request.length,
-            root: None,
+            collective: Collective::AllReduce,
         }
     }
 

@@ -126,9 +126,7 @@ pub(crate) const PYTORCH: Measurement = Measurement {
     said: "`examples/cnn.py` trains with `DistributedDataParallel` on four workers of `topologies/two-leaves-4.toml`, \
            with links of 100 Mbit/s. The fabric and gloo take turns for three rounds; each time is the median of a \
            round's steps. The other tables show single collectives: medians of five turns of the slowest rank's time. \
-           In the fabric, a reduce-scatter is an all-reduce of which each rank keeps its part. The product leaves an \
-           all-gather to gloo; the time in the fabric is that of a sum to which each rank contributes its part, and \
-           zeros for all other parts.",
+           The product leaves an all-gather to gloo; the time in the fabric is that of a broadcast from each rank.",
     runs: &[
         MeasuredCommand {
             heading: "Step time and accuracy",

@@ -1,0 +1,55 @@
+//! Tests of reduce-scatters: each member receives the sums of its own part only.
+
+use tributary_protocol::{Downlink, GradientData, OperationId, Sums};
+use tributary_wire::{Rank, Seq};
+
+use crate::world::{Churn, Faults, Setup, World, reduce_scatter};
+
+const WIDTH: usize = 256;
+const MEMBERS: usize = 4;
+
+/// Makes a tree of three switches with four workers.
+fn setup(downlink: Downlink, confidential: bool) -> Setup {
+    Setup {
+        seed: 11,
+        parents: vec![None, Some(0), Some(0)],
+        aggregates: vec![true; 3],
+        homes: vec![1, 1, 2, 2],
+        window: 16,
+        start: Seq::FIRST,
+        downlink,
+        faults: Faults::NONE,
+        churn: Churn::NONE,
+        reads: false,
+        confidential,
+    }
+}
+
+#[test]
+fn each_member_receives_the_sums_of_its_own_part_only() {
+    // Each part has 5 slices, so that no slice has elements of two parts; or half a slice more.
+    for (each, own, shared) in [(5 * WIDTH, 5, 0), (5 * WIDTH + WIDTH / 2, 5, 2)] {
+        for (downlink, confidential) in
+            [(Downlink::Multicast, false), (Downlink::Unicast, false), (Downlink::Multicast, true)]
+        {
+            let len = MEMBERS * each;
+            let input = |rank: usize| {
+                let data = GradientData::I32((0..len).map(|at| (at * (rank + 1)) as i32).collect());
+                vec![reduce_scatter(data, 1)]
+            };
+            let mut world =
+                World::new(&setup(downlink, confidential), &(0..MEMBERS).map(input).collect::<Vec<_>>());
+            world.run(200_000).unwrap();
+            for (rank, host) in world.hosts.iter().enumerate() {
+                let Sums::I32(sums) = &host.outcomes[&OperationId(0)].as_ref().unwrap().sums else {
+                    unreachable!()
+                };
+                let part = rank * each..(rank + 1) * each;
+                assert!(part.clone().all(|at| sums[at] == 10 * at as i32), "rank {rank}");
+                let received = world.summed[&Rank::new(rank as u16)].len();
+                // The part in the middle begins or ends within a slice that all members receive.
+                assert_eq!(received, own + shared, "rank {rank}, {downlink:?}");
+            }
+        }
+    }
+}
