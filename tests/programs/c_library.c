@@ -158,6 +158,54 @@ static void requests(void *shared) {
     check_sums(sums, 0, COUNT, TRIBUTARY_FLOAT32_EXACT);
 }
 
+/* A request that nobody waits for leaves the job as it was. */
+static void abandoned_requests(void *shared) {
+    static float values[COUNT], sums[COUNT];
+    tributary_request *request = NULL;
+    float *own = shared;
+    tributary_abandon(&request);
+    fill(values, COUNT, TRIBUTARY_FLOAT32_EXACT);
+    sums[0] = -1;
+    RIGHT(tributary_start_all_reduce(job, "abandoned", values, sums, COUNT, TRIBUTARY_FLOAT32_EXACT, &request));
+    tributary_abandon(&request);
+    CHECK(request == NULL);
+    RIGHT(tributary_start_all_reduce(job, "abandoned", own, own, COUNT, TRIBUTARY_FLOAT32_EXACT, &request));
+    tributary_abandon(&request);
+    RIGHT(tributary_barrier(job, NULL));
+    CHECK(request == NULL && sums[0] == -1);
+    fill(own, COUNT, TRIBUTARY_FLOAT32_EXACT);
+    RIGHT(tributary_all_reduce(job, "again", own, own, COUNT, TRIBUTARY_FLOAT32_EXACT, NULL));
+    check_sums(own, 0, COUNT, TRIBUTARY_FLOAT32_EXACT);
+}
+
+/* The first and the last rank have two groups, and sum in them in different orders. */
+static void groups(void) {
+    const uint32_t ranks[] = {0, size - 1}, unknown[] = {0, size};
+    const char *const names[] = {"one", "two"};
+    tributary_options options = TRIBUTARY_OPTIONS_INIT;
+    tributary_job *both[2] = {NULL};
+    tributary_request *requests[2];
+    int64_t sums[2] = {1, 1};
+    options.process = 0;
+    options.processes = 1;
+    if (rank == 0 || rank == size - 1) {
+        CHECK(tributary_join_group(job, "none", unknown, 2, &options, &both[0]) == TRIBUTARY_ERROR && both[0] == NULL);
+        CHECK(strstr(tributary_error_message(), "no rank"));
+        CHECK(tributary_join_group(job, NULL, ranks, 2, &options, &both[0]) == TRIBUTARY_INVALID_ARGUMENT);
+        CHECK(tributary_join_group(job, "none", NULL, 2, &options, &both[0]) == TRIBUTARY_INVALID_ARGUMENT);
+        for (int at = 0; at < 2; at++) RIGHT(tributary_join_group(job, names[at], ranks, 2, &options, &both[at]));
+        for (int turn = 0; turn < 2; turn++) {
+            int at = rank == 0 ? turn : 1 - turn;
+            CHECK(tributary_size(both[at]) == 2 && tributary_rank(both[at]) == (uint32_t)(rank != 0));
+            RIGHT(tributary_start_all_reduce(both[at], names[at], &sums[at], &sums[at], 1, TRIBUTARY_INT64, &requests[at]));
+        }
+        for (int at = 0; at < 2; at++) RIGHT(tributary_wait(&requests[at], NULL));
+        CHECK(sums[0] == 2 && sums[1] == 2);
+        for (int at = 0; at < 2; at++) RIGHT(tributary_finish(both[at]));
+    }
+    RIGHT(tributary_barrier(job, NULL));
+}
+
 static void *in_other_thread(void *unused) {
     (void)unused;
     CHECK(strcmp(tributary_error_message(), "") == 0);
@@ -266,6 +314,8 @@ int main(int argc, char **argv) {
     all_reduces(shared);
     other_operations(shared);
     requests(shared);
+    abandoned_requests(shared);
+    groups();
     errors();
     RIGHT(tributary_free(job, shared));
     CHECK(tributary_free(job, shared) == TRIBUTARY_INVALID_ARGUMENT);

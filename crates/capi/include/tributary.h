@@ -90,7 +90,16 @@ const char *tributary_error_message(void);
 
 /* Joins a job, and waits until all ranks have joined. `options` may be NULL. */
 int tributary_join(const tributary_options *options, tributary_job **job);
-/* Each of these functions frees `job`, even after an error. Requests must be waited for before. */
+/* Joins the job of a group of a job's ranks, and waits until all of the group's processes have joined. The first process
+ * that calls this function for the group creates the job, with the token of `job`. The job ends when all its processes have
+ * called tributary_finish, and with `job` at the latest.
+ *
+ * `group` is an id of 1 to 64 bytes, which all processes of the group pass, and no other group of `job`. `ranks` are the
+ * `count` ranks of the group in `job`, which must be on two or more hosts. `options` are those of tributary_join, except for
+ * the job's name; `process` and `processes` count the group's processes on this host. */
+int tributary_join_group(tributary_job *job, const char *group, const uint32_t *ranks, size_t count,
+                         const tributary_options *options, tributary_job **joined);
+/* Each of these functions frees `job`, even after an error. Requests must be waited for or abandoned before. */
 /* Ends this process's part. The host stays a member, so that another process of it can continue. */
 int tributary_close(tributary_job *job);
 /* Ends this process's part. The job ends when all ranks have called this function. */
@@ -139,6 +148,10 @@ int tributary_start_barrier(tributary_job *job, tributary_request **request);
 int tributary_wait(tributary_request **request, uint32_t *contributors);
 /* Sets `*done` to 1 and acts like tributary_wait if the request has ended. Otherwise, sets `*done` to 0. */
 int tributary_test(tributary_request **request, int *done, uint32_t *contributors);
+/* Frees a request without waiting for it, and sets `*request` to NULL; `*request` may be NULL. The operation continues, and
+ * its result is lost. The memory of the values and the sums can be used again, unless tributary_alloc allocated it: the
+ * agent may write there until the operation ends. */
+void tributary_abandon(tributary_request **request);
 
 #ifdef __cplusplus
 }

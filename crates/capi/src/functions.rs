@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::ptr;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,45 +110,86 @@ unsafe extern "C" fn tributary_join(options: *const Options, job: *mut *mut JobH
         // SAFETY: the caller passes a valid pointer or NULL.
         let to = unsafe { place(job, "the job") }?;
         *to = ptr::null_mut();
-        // SAFETY: as above; the size is the first field in all versions of the struct.
-        let size = (!options.is_null()).then(|| unsafe { options.cast::<usize>().read() });
-        if size.is_some_and(|size| size != size_of::<Options>()) {
-            let text = "the options have another size than this version's: set `size` to sizeof(tributary_options), and \
-                        compile the program with this version's tributary.h";
-            return Err(Error::argument(text));
-        }
-        // SAFETY: the struct has this version's size.
-        let terms = match unsafe { options.as_ref() } {
-            None => Terms::default(),
-            Some(options) => Terms {
-                // SAFETY: the caller passes strings or NULL.
-                job: unsafe { text(options.job, "the job's name") }?.map(str::to_owned),
-                // SAFETY: as above.
-                token_file: unsafe { path(options.token_file) },
-                // SAFETY: as above.
-                socket: unsafe { path(options.socket) },
-                process: (options.processes > 0).then_some((options.process, options.processes)),
-                new_run: options.new_run != 0,
-                patience: milliseconds(options.join_milliseconds),
-                deadline: milliseconds(options.deadline_milliseconds),
-            },
-        };
-        // SAFETY: the struct has this version's size.
-        let waiting = unsafe { options.as_ref() }.and_then(|options| {
-            let (call, context) = (options.waiting?, ContextPointer(options.context));
-            Some(move |waiting: &Waiting| {
-                let what = CString::new(waiting.to_string()).unwrap_or_default();
-                // SAFETY: the caller has passed this function for this pointer.
-                unsafe { call(what.as_ptr(), context.get()) };
-            })
-        });
+        // SAFETY: the caller passes options or NULL.
+        let (terms, waiting) = unsafe { read(options) }?;
         *to = Box::into_raw(Box::new(Job::join(terms, waiting)?));
         Ok(())
     })
 }
 
+/// Returns the terms of the caller's options, and its function for reports of waits.
+///
+/// # Safety
+/// `options` is NULL or points to options, as the header demands.
+unsafe fn read(
+    options: *const Options,
+) -> Result<(Terms, Option<impl Fn(&Waiting) + Send + Sync + 'static>), Error> {
+    // SAFETY: the size is the first field in all versions of the struct.
+    let size = (!options.is_null()).then(|| unsafe { options.cast::<usize>().read() });
+    if size.is_some_and(|size| size != size_of::<Options>()) {
+        let text = "the options have another size than this version's: set `size` to sizeof(tributary_options), and \
+                    compile the program with this version's tributary.h";
+        return Err(Error::argument(text));
+    }
+    // SAFETY: the struct has this version's size.
+    let options = unsafe { options.as_ref() };
+    let terms = match options {
+        None => Terms::default(),
+        Some(options) => Terms {
+            // SAFETY: the caller passes strings or NULL.
+            job: unsafe { text(options.job, "the job's name") }?.map(str::to_owned),
+            // SAFETY: as above.
+            token_file: unsafe { path(options.token_file) },
+            // SAFETY: as above.
+            socket: unsafe { path(options.socket) },
+            process: (options.processes > 0).then_some((options.process, options.processes)),
+            new_run: options.new_run != 0,
+            patience: milliseconds(options.join_milliseconds),
+            deadline: milliseconds(options.deadline_milliseconds),
+        },
+    };
+    let waiting = options.and_then(|options| {
+        let (call, context) = (options.waiting?, ContextPointer(options.context));
+        Some(move |waiting: &Waiting| {
+            let what = CString::new(waiting.to_string()).unwrap_or_default();
+            // SAFETY: the caller has passed this function for this pointer.
+            unsafe { call(what.as_ptr(), context.get()) };
+        })
+    });
+    Ok((terms, waiting))
+}
+
 fn milliseconds(milliseconds: u64) -> Option<Duration> {
     (milliseconds > 0).then(|| Duration::from_millis(milliseconds))
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tributary_join_group(
+    job: *mut JobHandle,
+    group: *const c_char,
+    ranks: *const u32,
+    count: usize,
+    options: *const Options,
+    joined: *mut *mut JobHandle,
+) -> c_int {
+    guarded(|| {
+        // SAFETY: the caller passes valid pointers or NULL.
+        let (job, to) = unsafe { (borrow(job)?, place(joined, "the joined job")?) };
+        *to = ptr::null_mut();
+        // SAFETY: the caller passes a string or NULL.
+        let group = unsafe { text(group, "the group's id") }?;
+        let group = group.ok_or_else(|| Error::argument("the group's id is NULL"))?;
+        if ranks.is_null() {
+            return Err(Error::argument("the group's ranks are NULL"));
+        }
+        // SAFETY: the caller passes `count` ranks.
+        let ranks = unsafe { slice::from_raw_parts(ranks, count) }.to_vec();
+        // SAFETY: the caller passes options or NULL.
+        let (terms, waiting) = unsafe { read(options) }?;
+        let terms = Terms { job: Some(job.open_group(group, ranks)?), ..terms };
+        *to = Box::into_raw(Box::new(Job::join(terms, waiting)?));
+        Ok(())
+    })
 }
 
 /// Ends this process's part in a job, and frees the handle.
@@ -432,6 +474,21 @@ unsafe extern "C" fn tributary_test(
             Some(result)
         })
     }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tributary_abandon(request: *mut *mut Request) {
+    let abandon = || {
+        check_not_forked()?;
+        // SAFETY: the caller passes a valid pointer or NULL.
+        let handle = unsafe { place(request, "the request") }?;
+        if !handle.is_null() {
+            // SAFETY: requests come from this library, which sets the caller's pointer to NULL when it frees one.
+            drop(unsafe { Box::from_raw(std::mem::replace(handle, ptr::null_mut())) });
+        }
+        Ok(())
+    };
+    guarded(abandon);
 }
 
 /// Ends a request and frees it if `result` returns its result.

@@ -95,6 +95,12 @@ impl Job {
         Ok(Arc::new(Self { client, ranks, host, deadline: terms.deadline, memory: Memory::default() }))
     }
 
+    /// Returns the name of the job of a group of this job's ranks. The group's first call creates the job.
+    pub(crate) fn open_group(&self, group: &str, ranks: Vec<u32>) -> Result<String, Error> {
+        let opened = runtime()?.block_on(self.client.open_group(group, ranks));
+        opened.map_err(|error| Error::calling(&error))
+    }
+
     /// Checks that a sum with this number of contributors contains all ranks of the start.
     ///
     /// # Errors
