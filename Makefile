@@ -7,7 +7,7 @@ TOOLS ?= yes
 # Debian's, which has Debian's Mininet.
 PYTHON ?= /usr/bin/python3
 
-.PHONY: help demo c-library mpi deb deb-tools deny deny-tools mutants mutants-tools release release-check test test-rust test-python test-pytorch test-frameworks python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos vectors
+.PHONY: help demo c-library mpi nccl deb deb-tools deny deny-tools mutants mutants-tools release release-check test test-rust test-python test-pytorch test-frameworks python wheel compare tools lint lint-python bench bench-agent bench-plan bench-scale bench-switch bench-forwarding bench-allreduce bench-tools paper simulate verify soak fuzz mininet p4 protos vectors
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 17
@@ -131,10 +131,17 @@ mpi-library: c-library
 	mpicc -shared -fPIC -O2 -Wall -Wextra crates/capi/mpi/tributary_mpi.c -I$(C_LIBRARY)/include -L$(C_LIBRARY)/lib \
 	  -ltributary -Wl,-rpath,'$$ORIGIN' -o $(C_LIBRARY)/lib/libtributary-mpi.so
 
+# The plugin contains libtributary, so that users copy one file into their containers. NCCL unloads plugins, and the library's
+# thread would then run code that is gone: -z nodelete.
+nccl: c-library ## libnccl-net-tributary.so, a plugin of NCCL, in target/release/c/lib (docs/nccl.md)
+	cc -std=gnu11 -shared -fPIC -fvisibility=hidden -O2 -Wall -Wextra crates/capi/nccl/*.c -I$(C_LIBRARY)/include \
+	  $(C_LIBRARY)/lib/libtributary.a -Wl,--exclude-libs,ALL -Wl,--gc-sections -Wl,-z,nodelete -lpthread -ldl -lm \
+	  -o $(C_LIBRARY)/lib/libnccl-net-tributary.so
+
 deb: ## a Debian package in target/debian, with units, manual pages and completions (needs cargo-deb: `make deb-tools`)
 	@$(CARGO) deb --version >/dev/null 2>&1 || { echo "cargo-deb is missing: \`make deb-tools\` installs it" >&2; exit 1; }
 	$(CARGO) build --profile $(PROFILE) --locked -p tributary
-	$(MAKE) --no-print-directory c-library
+	$(MAKE) --no-print-directory nccl
 	rm -rf $(PACKAGED) && $(PROGRAM) man $(PACKAGED)/man1
 	$(PROGRAM) completions bash >$(PACKAGED)/tributary.bash
 	$(PROGRAM) completions zsh >$(PACKAGED)/_tributary

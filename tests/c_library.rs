@@ -1,6 +1,7 @@
-//! C programs that use `libtributary` as ranks of a lab, and unmodified MPI programs.
+//! C programs that use `libtributary` as ranks of a lab, unmodified MPI programs, and NCCL's plugin.
 //!
-//! They need root, a C compiler and, for MPI, Open MPI. If these are missing, the tests print that they are skipped.
+//! They need root, a C compiler and, for MPI, Open MPI. If these are missing, the tests print that they are skipped. A
+//! program plays NCCL's part, because NCCL needs a GPU.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -37,10 +38,16 @@ impl Compiled {
 
     /// Compiles a source of the repository, and returns the path of the program.
     fn compile(&self, compiler: &str, source: &str, name: &str, options: &[&str]) -> String {
+        self.compile_all(compiler, &[source], name, options)
+    }
+
+    fn compile_all(&self, compiler: &str, sources: &[&str], name: &str, options: &[&str]) -> String {
         let (program, folder) = (self.path(name), self.0.path());
         let mut command = Command::new(compiler);
         command
-            .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-Icrates/capi/include", source, "-o"])
+            .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-Icrates/capi/include"])
+            .args(sources)
+            .arg("-o")
             .arg(&program)
             .args(options)
             .current_dir(root());
@@ -48,7 +55,7 @@ impl Compiled {
             command.arg("-L").arg(folder).arg(format!("-Wl,-rpath,{}", folder.display()));
         }
         let compiled = command.output().unwrap();
-        assert!(compiled.status.success(), "{source}: {}", stderr(&compiled));
+        assert!(compiled.status.success(), "{sources:?}: {}", stderr(&compiled));
         program.to_str().unwrap().to_owned()
     }
 }
@@ -241,6 +248,103 @@ fn quantum_espresso_gets_the_same_energy_in_the_fabric() {
     let (by_mpi, report) = energy("TRIBUTARY_JOB=");
     assert!(report.contains("stays with the MPI library"), "{report}");
     assert_eq!(over_fabric, by_mpi);
+    lab.down();
+    lab.is_gone();
+}
+
+/// Compiles NCCL's plugin and the program that plays NCCL's part. Returns the paths of both.
+fn nccl(compiled: &Compiled) -> [String; 2] {
+    let sources = ["collectives", "device", "sockets"].map(|name| format!("crates/capi/nccl/{name}.c"));
+    let options = ["-shared", "-fPIC", "-fvisibility=hidden", "-Wl,-z,nodelete", "-ltributary", "-lpthread"];
+    let sources = sources.each_ref().map(String::as_str);
+    let plugin = compiled.compile_all("cc", &sources, "libnccl-net-tributary.so", &options);
+    let options = ["-Icrates/capi/nccl", "-ldl", "-lpthread"];
+    let program = compiled.compile("cc", "examples/nccl_plugin.c", "nccl_plugin", &options);
+    [program, plugin]
+}
+
+#[test]
+fn nccls_plugin_sums_in_the_fabric_through_each_version_of_its_table() {
+    let Some(compiled) = Compiled::with("cc", "gcc") else { return };
+    let [program, plugin] = nccl(&compiled);
+    let Some(lab) = TestLab::new("nccl") else { return };
+    lab.up(FOUR_WORKERS, &["--no-rates"]);
+    for version in ["12", "11", "10", "9", "8"] {
+        let said = text(&lab.run(&[&program, &plugin, "check", version]));
+        assert_eq!(said.matches(": right").count(), 4, "{said}");
+    }
+    lab.down();
+    lab.is_gone();
+}
+
+#[test]
+fn nccls_plugin_gives_each_process_of_a_host_its_own_communicators() {
+    let Some(compiled) = Compiled::with("cc", "gcc") else { return };
+    let [program, plugin] = nccl(&compiled);
+    let Some(lab) = TestLab::new("nccl-two") else { return };
+    let run = ["lab", "run", FOUR_WORKERS, "--name", &lab.0, "--no-rates", "--ranks-per-host", "2", "--"];
+    let said = text(&tributary(&[&run[..], &[program.as_str(), &plugin, "check"]].concat()));
+    assert_eq!(said.matches(": right").count(), 8, "{said}");
+    lab.is_gone();
+}
+
+#[test]
+fn nccls_plugin_refuses_on_all_hosts_alike_and_names_the_reason() {
+    let Some(compiled) = Compiled::with("cc", "gcc") else { return };
+    let [program, plugin] = nccl(&compiled);
+    let Some(lab) = TestLab::new("nccl-alone") else { return };
+    lab.up(FOUR_WORKERS, &["--no-rates"]);
+    let token = compiled.path("token");
+    fs::write(&token, "00".repeat(32)).unwrap();
+    for (setting, reason) in [
+        ("TRIBUTARY_JOB=", "TRIBUTARY_JOB"),
+        ("TRIBUTARY_JOB=other", "\"other\""),
+        (&format!("TRIBUTARY_TOKEN_FILE={}", token.display()), "PermissionDenied"),
+        ("TRIBUTARY_TOKEN_FILE=/dev/null/none", "/dev/null/none"),
+        ("TRIBUTARY_SOCKET=/dev/null/none", "/dev/null/none"),
+        ("TRIBUTARY_PRECISION=fast", "TRIBUTARY_PRECISION=fast"),
+        ("TRIBUTARY_PROCESS=1", "TRIBUTARY_PROCESS=1 and TRIBUTARY_PROCESSES=1"),
+    ] {
+        let output = lab.run(&["env", setting, &program, &plugin, "measure", "4096", "1", "1"]);
+        assert!(!output.status.success(), "{setting}");
+        let report = stderr(&output);
+        assert!(report.contains(reason), "{report}");
+        assert_eq!(report.matches("NCCL would now use its point-to-point transport").count(), 4, "{report}");
+    }
+    // Only one process has another precision, and all of them refuse.
+    let script = "[ $RANK = 2 ] && export TRIBUTARY_PRECISION=float32; exec \"$@\"";
+    let output = lab.run(&["sh", "-c", script, "sh", &program, &plugin, "measure", "4096", "1", "1"]);
+    let report = stderr(&output);
+    assert_eq!(report.matches("process 2 of 4").count(), 4, "{report}");
+    assert!(report.contains("its TRIBUTARY_PRECISION differs"), "{report}");
+    // The job is still there.
+    let said = text(&lab.run(&[&program, &plugin, "measure", "65536", "8", "3"]));
+    assert_eq!(said.matches("65536 bytes, 8 in flight").count(), 4, "{said}");
+    lab.down();
+    lab.is_gone();
+}
+
+#[test]
+fn nccls_plugin_ends_with_an_error_when_a_host_dies() {
+    let Some(compiled) = Compiled::with("cc", "gcc") else { return };
+    let [program, plugin] = nccl(&compiled);
+    let Some(lab) = TestLab::new("nccl-dies") else { return };
+    lab.up(FOUR_WORKERS, &["--no-rates"]);
+    let run = ["lab", "run", "--name", &lab.0, "--", &program, &plugin, "measure", "65536", "8", "0"];
+    let mut running = TRIBUTARY.command(&run);
+    let mut running = running.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(running.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains(": measures")));
+    lab.lab("kill", &["w1"]);
+    let rest: Vec<_> = lines.map(Result::unwrap).collect();
+    let ended = running.wait_with_output().unwrap();
+    assert!(!ended.status.success(), "{rest:?}");
+    let report = stderr(&ended);
+    assert!(report.contains("of type 7 failed in the fabric"), "{report}");
+    for rank in ["0", "2", "3"] {
+        // NCCL's ncclRemoteError.
+        assert!(report.contains(&format!("rank {rank}: error 6 of the plugin")), "{report}");
+    }
     lab.down();
     lab.is_gone();
 }
