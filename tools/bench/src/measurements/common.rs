@@ -1,6 +1,10 @@
 //! Parts that several measurements share: options, and an orderly end when a signal arrives.
 
-use anyhow::{Result, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
 use tokio::runtime;
 use tributary_topology::{MAX_RATE, format_rate, parse_rate};
 use tributary_wire::SliceWidth;
@@ -18,6 +22,16 @@ pub(super) fn until_stopped<T>(measurement: impl Future<Output = Result<T>>) -> 
             () = stop.requested() => bail!("interrupted; the networks are removed"),
         }
     })
+}
+
+/// Returns the topology file that the user named, or writes the built-in `topology` to `folder`.
+pub(super) fn topology_file(named: Option<&Path>, topology: &str, folder: &TempDir) -> Result<PathBuf> {
+    if let Some(file) = named {
+        return Ok(file.to_owned());
+    }
+    let file = folder.path().join("topology.toml");
+    fs::write(&file, topology).with_context(|| format!("cannot write {}", file.display()))?;
+    Ok(file)
 }
 
 /// Parses the MTU of links. A slice must fit into it.

@@ -87,13 +87,12 @@ impl Shape {
 
     /// Makes the network of the variant with bridges, without any daemon.
     ///
-    /// With `rate` of `None`, the links are as fast as the machine allows. If `pinned` is true, the processes at a node
-    /// stay on one processor.
-    pub(super) fn up_bare(&self, name: &str, rate: Option<u64>, pinned: bool) -> Result<Lab> {
-        let text = toml::to_string(&self.variant(rate, Switches::Bridges))?;
+    /// The processes at a node stay on one processor.
+    pub(super) fn up_bare(&self, name: &str, rate: u64) -> Result<Lab> {
+        let text = toml::to_string(&self.variant(Some(rate), Switches::Bridges))?;
         let topology = with_mtu(Topology::parse(&text, self.topology.name())?, self.mtu)?;
-        let (switches, rates) = (SwitchKind::Bridge, rate.is_some());
-        let options = LabOptions { switches, rates, offloads: true, pinned, ..LabOptions::new(name) };
+        let switches = SwitchKind::Bridge;
+        let options = LabOptions { switches, offloads: true, pinned: true, ..LabOptions::new(name) };
         Ok(Lab::up(&topology, &options)?)
     }
 

@@ -17,10 +17,11 @@ use tributary_cli::output;
 use tributary_topology::format_rate;
 
 use super::allreduce::{BYTES_PER_ELEMENT, Gloo, GlooWork, Processor, reduce_on_all, timing};
-use super::common::{rate, until_stopped};
+use super::common::{rate, topology_file, until_stopped};
 use super::networks::{Network, Shape};
 use tributary::Stop;
 
+const TWO_WORKERS: &str = include_str!("../../../../topologies/two-workers.toml");
 /// The most ranks on a host that can be measured.
 const MOST_RANKS: i64 = 64;
 /// Time limit of one turn, which normally takes seconds.
@@ -38,9 +39,9 @@ const ONE_GIGABIT: u64 = 1_000_000_000;
 /// Times all-reduces of f32 with several ranks on each of two hosts: by this project's fabric, and by
 /// PyTorch's gloo over the same ranks
 ///
-/// Both take turns on this machine; gloo uses a kernel bridge in place of the switch. Every sum is checked. The
-/// processor time is that of the whole machine during an all-reduce, so for the fabric it includes the switch and the
-/// server. With 8 ranks on a host, the project's own limits are checked; the exit status is 1 if a limit is missed.
+/// Both take turns in one lab: the embedded switch adds the fabric's slices and forwards gloo's packets. Every sum is
+/// checked. The processor time is that of the whole machine during an all-reduce, so it includes the switch, and the
+/// server of the fabric. With 8 ranks on a host, the project's own limits are checked; the exit status is 1 if a limit is missed.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct NodeArgs {
     /// Topology file [default: the built-in topologies/two-workers.toml]
@@ -131,14 +132,8 @@ pub(crate) fn run(args: &NodeArgs) -> Result<()> {
 }
 
 async fn measure(args: &NodeArgs) -> Result<NodeReport> {
-    let file = tempfile::NamedTempFile::new()?;
-    let topology = match &args.topology {
-        Some(topology) => topology.clone(),
-        None => {
-            std::fs::write(file.path(), include_str!("../../../../topologies/two-workers.toml"))?;
-            file.path().to_owned()
-        }
-    };
+    let folder = tempfile::tempdir()?;
+    let topology = topology_file(args.topology.as_deref(), TWO_WORKERS, &folder)?;
     let shape = Shape::load(Some(&topology), None)?;
     let mut rows = Vec::new();
     for &rate in &args.rate {
@@ -157,15 +152,14 @@ async fn measure(args: &NodeArgs) -> Result<NodeReport> {
 
 async fn row(args: &NodeArgs, shape: &Shape, (ranks, rate): (u32, LinkRate)) -> Result<Row> {
     let mut stop = Stop::new()?;
-    let name = format!("bench-{}", std::process::id());
     let processor = Processor::watch();
-    let Network { lab, record } = shape.up_unpinned(&format!("{name}-0"), rate, &mut stop).await?;
-    let bridges = shape.up_bare(&format!("{name}-1"), rate, false)?;
+    let Network { lab, record } =
+        shape.up_unpinned(&format!("bench-{}", std::process::id()), rate, &mut stop).await?;
     let hosts: Vec<String> =
         shape.workers().into_iter().flat_map(|host| vec![host; ranks as usize]).collect();
     let bytes = args.size.as_u64();
     let work = GlooWork { python: &args.python, elements: bytes / BYTES_PER_ELEMENT, iterations: 1 };
-    let mut gloo = Gloo::start(&bridges, &hosts, work).await?;
+    let mut gloo = Gloo::start(&lab, &hosts, work).await?;
     let (mut ours, mut theirs) = (Turns::default(), Turns::default());
     for round in 1..=args.rounds {
         let lines = reduce_on_all(&lab, &record, (bytes, ranks), 1, &[]);

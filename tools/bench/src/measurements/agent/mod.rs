@@ -2,7 +2,6 @@
 
 mod report;
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +9,6 @@ use anyhow::{Context, Result};
 use bytesize::ByteSize;
 use clap::Args;
 use serde::Deserialize;
-use tempfile::TempDir;
 use tokio::time::timeout;
 use tributary_bench::comparison::Machine;
 use tributary_bench::cpu::{self, ProcessTimes};
@@ -21,7 +19,7 @@ use tributary_topology::Topology;
 use tributary_wire::SliceWidth;
 
 use super::allreduce::{reduce_on_all, tensors_of_a_turn, timing};
-use super::common::{mtu, until_stopped};
+use super::common::{mtu, topology_file, until_stopped};
 use super::counters::Counters;
 use super::networks::Network;
 use report::{AgentReport, AgentTurn, WidthResults};
@@ -84,7 +82,7 @@ pub(crate) fn run(args: &AgentArgs) -> Result<()> {
 
 async fn measure(args: &AgentArgs) -> Result<AgentReport> {
     let folder = tempfile::tempdir()?;
-    let file = topology_file(args, &folder)?;
+    let file = topology_file(args.topology.as_deref(), TOPOLOGY, &folder)?;
     let topology = Topology::load(&file)?;
     let mut stop = Stop::new()?;
     let mut networks = Vec::new();
@@ -118,16 +116,6 @@ async fn measure(args: &AgentArgs) -> Result<AgentReport> {
         cases: cases.collect::<Result<_>>()?,
         machine: Machine::this(),
     })
-}
-
-/// Returns the topology file that the user named, or writes the built-in topology to `folder`.
-fn topology_file(args: &AgentArgs, folder: &TempDir) -> Result<PathBuf> {
-    if let Some(file) = &args.topology {
-        return Ok(file.clone());
-    }
-    let file = folder.path().join("topology.toml");
-    fs::write(&file, TOPOLOGY).with_context(|| format!("cannot write {}", file.display()))?;
-    Ok(file)
 }
 
 /// The fields of a rank's report besides its times.

@@ -146,7 +146,7 @@ impl<'a> Site<'a> {
         let bridges = if has(&[Contender::Server]) {
             Some(Bridges::Server(shape.up(&name, rate, Switches::Bridges, &mut stop).await?))
         } else if gloo || openmpi {
-            let (lab, hosts) = (shape.up_bare(&name, Some(rate), true)?, shape.workers());
+            let (lab, hosts) = (shape.up_bare(&name, rate)?, shape.workers());
             let work =
                 GlooWork { python: &args.python, elements: args.elements(), iterations: args.iterations };
             let gloo = if gloo { Some(Gloo::start(&lab, &hosts, work).await?) } else { None };
