@@ -5,8 +5,7 @@ use std::io;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tonic::Code;
-use tributary_client::{ClientError, Detached, Regroup};
+use tributary_client::{ClientError, Detached, ErrorKind, Regroup};
 
 /// The Python module that defines the exceptions.
 const MODULE: &str = "tributary.errors";
@@ -64,26 +63,20 @@ fn raise(py: Python<'_>, class: &str, error: &str, details: &Bound<'_, PyDict>) 
 }
 
 fn class(error: &ClientError, during: During) -> &'static str {
-    match error {
-        ClientError::NoAgent { .. } | ClientError::AgentLost { .. } | ClientError::GivenUp { .. } => {
-            "AgentUnreachableError"
-        }
-        ClientError::AgentSilent { .. } | ClientError::Refused { code: Code::DeadlineExceeded, .. } => {
-            "DeadlineError"
-        }
-        ClientError::Refused { code: Code::FailedPrecondition, .. } => match during {
+    match error.kind() {
+        ErrorKind::AgentUnreachable => "AgentUnreachableError",
+        ErrorKind::DeadlinePassed => "DeadlineError",
+        ErrorKind::FailedPrecondition => match during {
             During::Joining => "JobOverError",
             During::Reducing => "SumError",
             During::Call => "TributaryError",
         },
-        ClientError::Refused { code: Code::PermissionDenied | Code::Unauthenticated, .. } => {
-            "PermissionDeniedError"
-        }
-        ClientError::Refused { code: Code::Aborted, .. } | ClientError::JobFailed(_) => "JobOverError",
-        ClientError::JobEnded(_) => "JobEndedError",
-        ClientError::Regroup(_) => "RegroupError",
-        ClientError::Detached(_) => "DetachedError",
-        _ => "TributaryError",
+        ErrorKind::PermissionDenied => "PermissionDeniedError",
+        ErrorKind::JobOver => "JobOverError",
+        ErrorKind::JobEnded => "JobEndedError",
+        ErrorKind::Regroup => "RegroupError",
+        ErrorKind::Detached => "DetachedError",
+        ErrorKind::Other => "TributaryError",
     }
 }
 

@@ -3,8 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
 
-use tonic::Code;
-use tributary_client::ClientError;
+use tributary_client::{ClientError, ErrorKind};
 
 /// The result of a function without an error.
 pub(crate) const OK: c_int = 0;
@@ -55,20 +54,14 @@ impl Error {
     }
 
     fn during(error: &ClientError, failed_precondition: Kind) -> Self {
-        let kind = match error {
-            ClientError::NoAgent { .. } | ClientError::AgentLost { .. } | ClientError::GivenUp { .. } => {
-                Kind::AgentUnreachable
-            }
-            ClientError::AgentSilent { .. } | ClientError::Refused { code: Code::DeadlineExceeded, .. } => {
-                Kind::DeadlinePassed
-            }
-            ClientError::Refused { code: Code::FailedPrecondition, .. } => failed_precondition,
-            ClientError::Refused { code: Code::PermissionDenied | Code::Unauthenticated, .. } => {
-                Kind::PermissionDenied
-            }
-            ClientError::Refused { code: Code::Aborted, .. } | ClientError::JobFailed(_) => Kind::JobOver,
-            ClientError::JobEnded(_) => Kind::JobEnded,
-            _ => Kind::Other,
+        let kind = match error.kind() {
+            ErrorKind::AgentUnreachable => Kind::AgentUnreachable,
+            ErrorKind::DeadlinePassed => Kind::DeadlinePassed,
+            ErrorKind::FailedPrecondition => failed_precondition,
+            ErrorKind::PermissionDenied => Kind::PermissionDenied,
+            ErrorKind::JobOver => Kind::JobOver,
+            ErrorKind::JobEnded => Kind::JobEnded,
+            ErrorKind::Regroup | ErrorKind::Detached | ErrorKind::Other => Kind::Other,
         };
         Self::new(kind, error.to_string())
     }

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
+use tonic::Code;
 use tributary_codec::{EncodeError, LanesError};
 
 use crate::regroup::{Detached, Regroup};
@@ -68,7 +69,7 @@ pub enum ClientError {
     #[error("{message}")]
     Refused {
         /// The kind of refusal.
-        code: tonic::Code,
+        code: Code,
         /// The agent's message.
         message: String,
     },
@@ -159,7 +160,50 @@ pub enum ClientError {
     EmptySegment,
 }
 
+/// The kind of a [`ClientError`], for callers in other languages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// This host's agent is not reachable, or has been restarted and does not know this process.
+    AgentUnreachable,
+    /// A deadline has passed.
+    DeadlinePassed,
+    /// The agent refuses the token or the user.
+    PermissionDenied,
+    /// A condition of the call does not hold: the job is over when a process joins, or values have no sum.
+    FailedPrecondition,
+    /// The job has failed, or continues without this host.
+    JobOver,
+    /// The job has ended.
+    JobEnded,
+    /// The members must synchronise.
+    Regroup,
+    /// The job continues without this process for now.
+    Detached,
+    /// All other causes.
+    Other,
+}
+
 impl ClientError {
+    /// Returns the kind of this error.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NoAgent { .. }
+            | Self::AgentLost { .. }
+            | Self::GivenUp { .. }
+            | Self::Refused { code: Code::Unauthenticated, .. } => ErrorKind::AgentUnreachable,
+            Self::AgentSilent { .. } | Self::Refused { code: Code::DeadlineExceeded, .. } => {
+                ErrorKind::DeadlinePassed
+            }
+            Self::Refused { code: Code::FailedPrecondition, .. } => ErrorKind::FailedPrecondition,
+            Self::Refused { code: Code::PermissionDenied, .. } => ErrorKind::PermissionDenied,
+            Self::Refused { code: Code::Aborted, .. } | Self::JobFailed(_) => ErrorKind::JobOver,
+            Self::JobEnded(_) => ErrorKind::JobEnded,
+            Self::Regroup(_) => ErrorKind::Regroup,
+            Self::Detached(_) => ErrorKind::Detached,
+            _ => ErrorKind::Other,
+        }
+    }
+
     #[allow(clippy::needless_pass_by_value, reason = "for map_err")]
     pub(crate) fn refused(status: tonic::Status) -> Self {
         match innermost(&status) {

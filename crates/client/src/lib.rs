@@ -97,7 +97,7 @@ mod watchdog;
 
 pub use agent::Agent;
 pub use element::Element;
-pub use error::ClientError;
+pub use error::{ClientError, ErrorKind};
 pub use job::Job;
 pub use operation::{NotFinite, Operation, Reduced, Run};
 pub use options::{JoinOptions, Observer, Waiting};

@@ -255,7 +255,7 @@ impl Agent for Service {
 
 /// Returns the user of the calling process, as the kernel reports it.
 fn owner<T>(request: &Request<T>) -> Result<User, Status> {
-    let unknown = || Status::unauthenticated("the kernel does not tell who is calling");
+    let unknown = || Status::permission_denied("the kernel does not tell who is calling");
     credentials(request).map(|credentials| credentials.uid()).ok_or_else(unknown)
 }
 

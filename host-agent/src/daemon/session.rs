@@ -121,7 +121,10 @@ impl Sessions {
             return Err(Status::failed_precondition("all-reduces are under way: wait for their ends"));
         }
         if has_given_up {
-            reducing.member.leave("its training process has ended with an all-reduce given up");
+            reducing.member.leave(&format!(
+                "{} has ended with an all-reduce given up",
+                reducing.member.names_of(&[reducing.process])
+            ));
             state.open.remove(&id);
             return Err(Status::failed_precondition(
                 "an all-reduce was given up, and the others may still finish it with what this process gave: its host \
@@ -167,5 +170,8 @@ pub(crate) fn shutting_down() -> Status {
 }
 
 fn no_session() -> Status {
-    Status::unauthenticated("there is no such session: open the job or the training first")
+    Status::unauthenticated(
+        "this host's agent does not know this process: it has been restarted since, or the process has left its job; \
+         start the process again",
+    )
 }

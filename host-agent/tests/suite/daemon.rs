@@ -98,7 +98,7 @@ async fn what_a_process_gave_to_an_all_reduce_that_it_gave_up_is_not_summed_with
     let [first, mut second] = hosts.join_both().await;
     give_up(&first).await;
     assert_eq!(code(&first.close().await.unwrap_err()), Code::FailedPrecondition);
-    hosts.directory.wait_for("w0 leaves: its training process has ended with an all-reduce given up").await;
+    hosts.directory.wait_for("w0 leaves: rank 0 has ended with an all-reduce given up").await;
     assert_eq!(code(&sum(&mut second, &[1.0]).await.unwrap_err()), Code::Aborted);
 }
 

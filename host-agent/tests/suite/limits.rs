@@ -13,7 +13,7 @@ use tokio::task::yield_now;
 use tokio::time::timeout;
 use tonic::Code;
 use tributary_api::agent::v1;
-use tributary_client::{Job, Operation, Segment};
+use tributary_client::{ClientError, ErrorKind, Job, Operation, Segment};
 use tributary_host_agent::Limits;
 
 /// More bytes of memory than any machine has.
@@ -33,6 +33,19 @@ async fn works([first, second]: &mut [Job; 2]) {
 
 fn usual() -> Limits {
     Limits::of_this_machine()
+}
+
+#[tokio::test]
+async fn an_agent_that_was_restarted_counts_as_unreachable() {
+    let hosts = Hosts::start().await;
+    // Like an agent after its restart, the other host's agent does not know the session.
+    let before = Process::train(&hosts.socket(0)).await.unwrap();
+    let mut after = Process::train(&hosts.socket(1)).await.unwrap();
+    after.take_session_of(&before);
+    let Err(status) = after.close(0).await else { panic!("the agent knows the session") };
+    let error = ClientError::Refused { code: status.code(), message: status.message().into() };
+    assert_eq!(error.kind(), ErrorKind::AgentUnreachable);
+    assert!(status.message().contains("it has been restarted"), "{status}");
 }
 
 #[tokio::test]

@@ -134,6 +134,11 @@ impl Process {
         Self { client, session, server, connected: Vec::new(), _events: events }
     }
 
+    /// Uses the session of another process from now on.
+    pub(crate) fn take_session_of(&mut self, other: &Self) {
+        self.session.clone_from(&other.session);
+    }
+
     pub(crate) async fn open(&mut self, file: &File, bytes: u64) -> Result<u32, Status> {
         let (session, name) = (self.session.clone(), file.name.to_string());
         let request = v1::OpenSegmentRequest { session, name, bytes };
