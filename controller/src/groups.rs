@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use thiserror::Error;
 use tributary_planner::{JobRequest, Member};
-use tributary_wire::Rank;
 
 use crate::jobs::{GroupId, Job, JobError, JobState, OnDegraded, Terms};
 use crate::manager::{CreateFailure, Manager};
@@ -144,14 +143,14 @@ fn workers(job: &Job, ranks: &[u32]) -> Result<Vec<Member>, GroupError> {
     let name = || job.record.name.clone();
     let counts = job.record.process_counts();
     let own = &job.record.request.workers;
-    let ranks: BTreeSet<u32> = ranks.iter().copied().collect();
-    let of = |worker: &&Member| ranks.range(counts.ranks_of(Rank::new(worker.rank))).next().is_some();
-    let known =
-        |rank: &&u32| !own.iter().any(|worker| counts.ranks_of(Rank::new(worker.rank)).contains(*rank));
-    if let Some(rank) = ranks.iter().find(known) {
-        return Err(GroupError::NoRank { job: name(), rank: *rank });
+    let mut with_ranks = BTreeSet::new();
+    for &rank in ranks {
+        let worker = counts.worker_of(rank).map(|(worker, _)| worker.get());
+        let worker = worker.filter(|worker| own.iter().any(|own| own.rank == *worker));
+        with_ranks.insert(worker.ok_or_else(|| GroupError::NoRank { job: name(), rank })?);
     }
-    let hosts: Vec<_> = own.iter().filter(of).map(|worker| worker.host).collect();
+    let members = own.iter().filter(|worker| with_ranks.contains(&worker.rank));
+    let hosts: Vec<_> = members.map(|worker| worker.host).collect();
     if hosts.len() < 2 {
         return Err(GroupError::OneHost(name()));
     }

@@ -214,13 +214,18 @@ pub enum JoinError {
 }
 
 fn refusal(code: Code) -> &'static str {
-    match code {
-        // tonic uses these codes for connections that fail or break.
-        Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled | Code::Unknown => {
-            "cannot be reached to"
-        }
-        _ => "refuses to",
-    }
+    if may_pass(code) { "cannot be reached to" } else { "refuses to" }
+}
+
+/// Returns true if the peer cannot be reached.
+/// tonic uses these codes for connections that fail or break.
+pub(crate) fn is_unreachable(code: Code) -> bool {
+    matches!(code, Code::Unavailable | Code::Unknown | Code::Cancelled)
+}
+
+/// Returns true if the peer cannot be reached or is slow, so that a later attempt may succeed.
+pub(crate) fn may_pass(code: Code) -> bool {
+    is_unreachable(code) || code == Code::DeadlineExceeded
 }
 
 impl JoinError {

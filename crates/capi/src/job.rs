@@ -117,7 +117,7 @@ impl Job {
         });
         let mut missing = missing.collect::<Vec<_>>().join(", ");
         if missing.is_empty() {
-            "one of them has left the job or has given up this sum".clone_into(&mut missing);
+            "one of them has left the job".clone_into(&mut missing);
         }
         Err(Error::new(
             Kind::NoSum,

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use tonic::{Code, Status};
+use tonic::Status;
 use tributary_api::agent::v1;
 use tributary_api::agent::v1::hand_in_profile_response::Outcome;
 use tributary_api::schedule::{Profile, ProfileNumber};
@@ -12,6 +12,7 @@ use tributary_api::v1::hand_in_profile_response::Outcome as Heard;
 
 use super::member::{Member, Phase};
 use crate::backoff::Backoff;
+use crate::error::may_pass;
 
 /// Sends a profile to the controller. Waits for the outcome until the job is over or the request's
 /// deadline has passed.
@@ -80,11 +81,6 @@ async fn ask(
             Err(status) => return Err(status),
         }
     }
-}
-
-/// Returns true if the status means that the controller is unreachable and may return.
-fn may_pass(code: Code) -> bool {
-    matches!(code, Code::Unavailable | Code::DeadlineExceeded | Code::Unknown | Code::Cancelled)
 }
 
 fn over(member: &Member) -> Status {

@@ -3,23 +3,18 @@
 use std::time::Duration;
 
 use tokio::time::timeout;
-use tonic::{Code, Response, Status};
+use tonic::{Response, Status};
 use tributary_api::{ProcessCounts, schedule, v1};
 use tributary_wire::Rank;
 
 use super::speaker::in_time;
 use super::{JobMember, Speaker};
 use crate::backoff::Backoff;
-use crate::error::JoinError;
+use crate::error::{JoinError, is_unreachable};
 
 /// The time within which the controller must open the job of a group.
 /// It opens the jobs of several groups one after another, and waits for the switches.
 const OPENING: Duration = Duration::from_secs(30);
-
-/// Returns true if the status means that the controller is unreachable and may return.
-fn is_unreachable(code: Code) -> bool {
-    matches!(code, Code::Unavailable | Code::Unknown | Code::Cancelled)
-}
 
 impl Speaker {
     /// Reports to the controller that the sum of an all-reduce is wrong, with this member's contribution.
