@@ -234,8 +234,8 @@ class Job(SharesMemory):
             precision: as for `all_reduce`.
             root: the rank whose values all members receive, in place of a sum. The values are int32, with any bits, and
                 the weight does not count.
-            parts: for each part of the values, in order, the number of elements and the rank that receives their sums. A
-                rank's other elements are undefined afterwards. All members receive all sums if there are no parts.
+            parts: for each part of the values, in order, its number of elements and the rank that receives their sums.
+                A rank's other elements are undefined afterwards. All members receive all sums if there are no parts.
 
         Raises:
             TypeError: the type of the values cannot be reduced.
@@ -244,6 +244,8 @@ class Job(SharesMemory):
         """
         # Check this before taking a lock, which another thread may have held when the process was forked.
         self._native.check_process()
+        if any(number < 0 for number in (root or 0, *(each for part in parts or [] for each in part))):
+            raise ValueError(f"the root and the parts are not negative: {root}, {parts}")
         reduction = Reduction()
         reduction.set_running_or_notify_cancel()
         elements = Elements.of(values, takes_result=take is None)
@@ -336,8 +338,8 @@ class Job(SharesMemory):
             deadline: as for `all_reduce`.
 
         Raises:
-            ValueError: the array is not contiguous, or the job has no such rank.
-            TributaryError: as for `all_reduce`; also if the root has left the job.
+            ValueError: the array is not contiguous, or the root is negative.
+            TributaryError: as for `all_reduce`; also if the job has no such rank, or if the root has left.
         """
         check_may_wait(name)
         words, take = words_of(values)

@@ -23,7 +23,7 @@ mod numbers {
     pub mod lanes;
     mod prefetch;
     pub mod vectors;
-    pub use data::OwnedPart;
+    pub use data::{Collective, OwnedPart};
 }
 #[path = "../src/tags/mod.rs"]
 mod tags;

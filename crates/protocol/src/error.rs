@@ -122,7 +122,7 @@ pub enum CollectiveError {
     /// The root of a broadcast left before all members had received its words.
     /// Every remaining member gets this error.
     #[error(
-        "broadcast of \"{tensor}\": rank {root}, which sends it, has left: broadcast again from another rank"
+        "broadcast of \"{tensor}\": rank {root}, which sends it, has left: start its process again, or broadcast from another rank"
     )]
     RootLeft {
         /// The tensor's name.

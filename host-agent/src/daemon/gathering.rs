@@ -26,8 +26,10 @@ pub(super) struct Root {
     pub(super) rank: u32,
     /// The worker that contributes for it.
     pub(super) worker: Rank,
-    /// Its number among the processes of its host, if it runs on this host.
-    pub(super) here: Option<u32>,
+    /// Its number among the processes of its host.
+    pub(super) process: u32,
+    /// True if it runs on this host.
+    pub(super) is_here: bool,
 }
 
 /// One process's part in an all-reduce.
@@ -69,7 +71,7 @@ impl Share {
             String::new()
         } else {
             let lengths: Vec<_> = self.parts.iter().map(|part| part.len.to_string()).collect();
-            format!(", a reduce-scatter to hosts in parts of {}", lengths.join(", "))
+            format!(", a reduce-scatter in parts of {}", lengths.join(", "))
         };
         format!("\"{}\" of {count} {element_type}{root}{parts}{synchronises}", self.name)
     }

@@ -274,7 +274,7 @@ async fn contribution(
         let memory = place.memory_to_reduce(width);
         let (held, vector) = under_way.room(|| account.take_with_vector(memory, place.count())).await?;
         // The root is among the processes unless one of them has given the broadcast up, which then fails.
-        let source = root.here.and_then(|process| pending.get(process as usize)).unwrap_or(first);
+        let source = pending.get(root.process as usize).filter(|_| root.is_here).unwrap_or(first);
         let source = (Arc::clone(&source.share.segment), (source.share.place, vector));
         let operation = broadcast(name.clone(), *root, source.0, source.1).await?;
         return Ok((operation, Box::new(held)));

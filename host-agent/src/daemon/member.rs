@@ -9,8 +9,8 @@ use subtle::ConstantTimeEq;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 use tonic::Status;
-use tributary_api::{Role, v1};
-use tributary_protocol::{CollectiveError, Timers};
+use tributary_api::{ProcessCounts, Role, v1};
+use tributary_protocol::{Collective, CollectiveError, OwnedPart, Timers};
 
 use super::collectives::Collectives;
 use super::gathering::{Gatherings, Ready};
@@ -69,6 +69,25 @@ pub(crate) struct HostProcess {
     pub(crate) number: u32,
     /// The number of processes of the host.
     pub(crate) of: u32,
+}
+
+/// The number of parts of a reduce-scatter that an error lists.
+const MOST_PARTS: usize = 64;
+
+/// Describes the parameters of a collective that must be equal on all ranks.
+fn described(collective: &Collective, processes: &ProcessCounts) -> String {
+    let rank = |worker, process: u32| processes.ranks_of(worker).start + process;
+    match collective {
+        Collective::AllReduce => String::new(),
+        Collective::Broadcast { root, process } => {
+            format!(", a broadcast from rank {}", rank(*root, *process))
+        }
+        Collective::ReduceScatter(parts) => {
+            let part = |part: &OwnedPart| format!("{} to rank {}", part.len, rank(part.owner, part.process));
+            let parts: Vec<_> = parts.iter().take(MOST_PARTS).map(part).collect();
+            format!(", a reduce-scatter of {}", parts.join(", "))
+        }
+    }
 }
 
 /// The phase of a membership.
@@ -181,11 +200,16 @@ impl Member {
             error => return error,
         };
         let CollectiveError::WrongSum { tensor, operation, .. } = &error else { return error.into() };
+        let processes = self.situation().await.map(|situation| situation.members.processes.clone());
         let given = v1::GivenOperation {
             first_seq: operation.0,
             tensor: tensor.name.clone(),
             elements: tensor.len as u64,
-            element_type: tensor.element_type.to_string(),
+            element_type: format!(
+                "{}{}",
+                tensor.element_type,
+                described(&tensor.collective, &processes.unwrap_or_default())
+            ),
         };
         match self.speaker.report_wrong_sum(&error.to_string(), given).await {
             Ok(verdict) if !verdict.is_empty() => {
@@ -267,10 +291,11 @@ impl Member {
 
     /// Returns the names of these processes of the host, for users.
     pub(crate) fn names_of(&self, processes: &[u32]) -> String {
-        let word = if self.first_rank.get().is_some() { "rank" } else { "process" };
+        let words =
+            if self.first_rank.get().is_some() { ["rank", "ranks"] } else { ["process", "processes"] };
         let first = self.first_rank.get().copied().unwrap_or_default();
         let numbers: Vec<_> = processes.iter().map(|process| (first + process).to_string()).collect();
-        format!("{word}{} {}", if numbers.len() == 1 { "" } else { "s" }, numbers.join(", "))
+        format!("{} {}", words[usize::from(numbers.len() != 1)], numbers.join(", "))
     }
 
     /// Reports a fault of this host's processes to the controller, which fails the job.

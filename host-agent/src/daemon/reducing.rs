@@ -67,10 +67,17 @@ impl Reducing {
         if root.is_none() && parts.is_empty() {
             return Ok((None, Vec::new()));
         }
-        let is_broadcast = element_type == ElementType::I32 && request.weight == 0 && parts.is_empty();
-        if request.regroup_generation > 0 || (root.is_some() && !is_broadcast) {
-            let problem = "a broadcast sends elements of the type I32, has the weight 0 and no parts, and neither it nor a \
-                           reduce-scatter synchronises";
+        if root.is_some() && element_type != ElementType::I32 {
+            let problem =
+                format!("\"{}\": a broadcast sends words of the type i32, not {element_type}", request.name);
+            return Err(Status::invalid_argument(problem));
+        }
+        let is_mixed = root.is_some() && (request.weight > 0 || !parts.is_empty());
+        if is_mixed || request.regroup_generation > 0 {
+            let problem = format!(
+                "\"{}\": a broadcast has no weight and no parts, and neither it nor a reduce-scatter synchronises",
+                request.name
+            );
             return Err(Status::invalid_argument(problem));
         }
         let situation = self.member.situation().await;
@@ -87,19 +94,14 @@ impl Reducing {
         };
         let root = root.map(|rank| {
             let (worker, process) = worker_of(rank)?;
-            let here = (worker == situation.rank).then_some(process);
-            Ok::<_, Status>(Root { rank, worker, here })
+            Ok::<_, Status>(Root { rank, worker, process, is_here: worker == situation.rank })
         });
-        let mut owned: Vec<OwnedPart> = Vec::new();
-        for v1::OwnedPart { count, owner } in parts {
+        let owned = parts.iter().map(|v1::OwnedPart { count, owner }| {
             let len = usize::try_from(*count).map_err(|error| Status::out_of_range(error.to_string()))?;
-            let (owner, _) = worker_of(*owner)?;
-            match owned.last_mut() {
-                Some(last) if last.owner == owner => last.len = last.len.saturating_add(len),
-                _ => owned.push(OwnedPart { len, owner }),
-            }
-        }
-        Ok((root.transpose()?, owned))
+            let (owner, process) = worker_of(*owner)?;
+            Ok(OwnedPart { len, owner, process })
+        });
+        Ok((root.transpose()?, owned.collect::<Result<_, Status>>()?))
     }
 
     /// Waits until all earlier streams of requests have ended.
@@ -189,9 +191,9 @@ pub(super) async fn broadcast(
     segment: Arc<Segment>,
     (place, vector): (ElementRange, Vec<u32>),
 ) -> Result<JointAllReduce, Status> {
-    let words = move || segment.words(place, vector, root.here.is_some());
+    let words = move || segment.words(place, vector, root.is_here);
     let words = copy(place, words).await.map_err(segments::unusable)?;
-    Ok(Broadcast { name, words, root: root.worker }.into())
+    Ok(Broadcast { name, words, root: root.worker, process: root.process }.into())
 }
 
 /// Returns the collective of an operation with these parts.

@@ -130,6 +130,25 @@ async fn each_process_gets_the_sums_of_its_own_part() {
 }
 
 #[tokio::test]
+async fn ranks_whose_parts_differ_only_within_a_host_get_no_sums() {
+    const PARTS: [(u64, u32); 5] = [(100, 0), (200, 1), (300, 2), (400, 3), (500, 4)];
+    const OTHERS: [(u64, u32); 5] = [(200, 0), (100, 1), (300, 2), (400, 3), (500, 4)];
+    let scattered = async |job: &Job, differs: bool| {
+        let mut segment = filled(job, 1500, 1.0).await;
+        let parts = if differs { &OTHERS } else { &PARTS };
+        let operation = Operation { parts, ..Operation::whole::<f32>() };
+        job.start(&mut segment, &operation).unwrap().await
+    };
+    // The other host's ranks differ, or a rank of the same host does.
+    for differing in [3..5, 1..2] {
+        let (_hosts, jobs) = start().await;
+        let all = jobs.iter().map(|job| scattered(job, differing.contains(&job.rank())));
+        let outcomes = join_all(all).await;
+        assert!(outcomes.iter().all(Result::is_err), "{differing:?}: {outcomes:?}");
+    }
+}
+
+#[tokio::test]
 async fn parts_that_are_not_the_whole_tensor_are_refused() {
     let (_hosts, jobs) = start().await;
     let refused = async |job: &Job| {

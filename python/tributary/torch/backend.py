@@ -414,7 +414,7 @@ class FabricBackend(Backend):
 
     def broadcast(self, tensors: list[torch.Tensor], opts: BroadcastOptions) -> Work:
         """Replaces a tensor on all ranks with the root's."""
-        job, reason = self._job_for_broadcast(tensors)
+        job, reason = self._job_for_broadcast(tensors, opts.rootRank)
         if job is None:
             return self._by_gloo("broadcast", (tensors, opts), reason)
         tensor = tensors[0]
@@ -443,8 +443,14 @@ class FabricBackend(Backend):
             )
         )
 
-    def _job_for_broadcast(self, tensors: list[torch.Tensor]) -> tuple[Job | None, str]:
-        """Returns the job that broadcasts these tensors, or `None` and the reason why gloo does."""
+    def _job_for_broadcast(self, tensors: list[torch.Tensor], root: int) -> tuple[Job | None, str]:
+        """Returns the job that broadcasts these tensors, or `None` and the reason why gloo does.
+
+        Raises:
+            ValueError: the group has no rank `root`.
+        """
+        if not 0 <= root < self.size():
+            raise ValueError(f"broadcast from rank {root}: the group has ranks 0 to {self.size() - 1}")
         reason = _reason_for_gloo_broadcast(tensors)
         if reason is not None:
             return None, reason
@@ -641,7 +647,8 @@ class FabricBackend(Backend):
         self._wait_for_memory([values, *results], also_by_gloo=True)
         event = ProfilerEvent(collective)
         try:
-            answer = job.start(values, name=count, take=take, deadline=deadline or self._timeout, root=root, parts=parts)
+            limit = deadline or self._timeout
+            answer = job.start(values, name=count, take=take, deadline=limit, root=root, parts=parts)
         except BaseException:
             event.end()
             raise

@@ -56,6 +56,9 @@ pub enum Collective {
     Broadcast {
         /// The member that sends its words.
         root: Rank,
+        /// The number of the process of that member whose words they are.
+        /// Only the agreement of the members depends on it.
+        process: u32,
     },
 }
 
@@ -66,13 +69,16 @@ pub struct OwnedPart {
     pub len: usize,
     /// The member that receives their sums.
     pub owner: Rank,
+    /// The number of the process of that member for which the sums are.
+    /// Only the agreement of the members depends on it.
+    pub process: u32,
 }
 
 impl Collective {
     /// Returns the member that sends the words of a broadcast.
     pub(crate) fn root(&self) -> Option<Rank> {
         match self {
-            Self::Broadcast { root } => Some(*root),
+            Self::Broadcast { root, .. } => Some(*root),
             Self::AllReduce | Self::ReduceScatter(_) => None,
         }
     }
@@ -104,6 +110,8 @@ pub struct Broadcast {
     pub words: Vec<i32>,
     /// The member that sends its words.
     pub root: Rank,
+    /// The number of the process of that member whose words they are.
+    pub process: u32,
 }
 
 /// The elements that one member contributes. There may be none.

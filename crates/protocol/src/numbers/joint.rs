@@ -67,9 +67,9 @@ impl From<AllReduce> for JointAllReduce {
 }
 
 impl From<Broadcast> for JointAllReduce {
-    fn from(Broadcast { name, words, root }: Broadcast) -> Self {
+    fn from(Broadcast { name, words, root, process }: Broadcast) -> Self {
         let first = Part { data: GradientData::I32(words), factor: 0 };
-        let collective = Collective::Broadcast { root };
+        let collective = Collective::Broadcast { root, process };
         Self { name, first, further: Vec::new(), weight: 0, bounds: None, is_withheld: false, collective }
     }
 }

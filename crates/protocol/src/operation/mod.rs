@@ -143,10 +143,12 @@ impl Buffers {
 fn owners(tensor: &Tensor, layout: Layout) -> Result<Vec<Option<Rank>>, TryReserveError> {
     let parts = tensor.collective.parts();
     let mut owners = filled(None, if parts.is_empty() { 0 } else { layout.sum_slices() })?;
-    let mut begin = 0;
-    for OwnedPart { len, owner } in parts {
-        let (first, end) = (begin, begin + len);
-        begin = end;
+    let mut end = 0;
+    // Neighbouring parts of one member may share a slice.
+    for parts in parts.chunk_by(|one, next| one.owner == next.owner) {
+        let Some(OwnedPart { owner, .. }) = parts.first() else { continue };
+        let first = end;
+        end += parts.iter().map(|part| part.len).sum::<usize>();
         let width = layout.width.values();
         for slice in first.div_ceil(width)..end.div_ceil(width) {
             if layout.elements(slice).end <= end
@@ -225,7 +227,7 @@ impl<C> Operation<C> {
         let subject = members.digests(Subject {
             operation: id.0,
             first: first_seq,
-            name: name_hash(&tensor.name, tensor.collective.parts()),
+            name: name_hash(&tensor.name, &tensor.collective),
             len: tensor.len as u64,
             element_type: tensor.element_type as u8,
             root: tensor.collective.root(),

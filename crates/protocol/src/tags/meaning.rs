@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 use tributary_wire::{Operator, Rank, Seq};
 
-use crate::numbers::OwnedPart;
+use crate::numbers::{Collective, OwnedPart};
 
 /// The identity of an operation.
 /// Tags cover it, because slices of different operations must not be added.
@@ -62,14 +62,24 @@ pub(crate) struct Meaning {
     pub(crate) scale: u64,
 }
 
-/// Returns a 64-bit hash of a tensor's name and of the parts of a reduce-scatter.
-pub(crate) fn name_hash(name: &str, parts: &[OwnedPart]) -> u64 {
+/// Returns a 64-bit hash of a tensor's name, and of the parameters of its collective.
+pub(crate) fn name_hash(name: &str, collective: &Collective) -> u64 {
     let mut hash = Sha256::new_with_prefix(name);
-    for OwnedPart { len, owner } in parts {
-        // No byte of UTF-8 is 255, so that no name ends like parts.
-        hash.update([0xff]);
-        hash.update((*len as u64).to_be_bytes());
-        hash.update(owner.get().to_be_bytes());
+    // No byte of UTF-8 is 254 or 255, so that no name ends like parameters.
+    match collective {
+        Collective::AllReduce => {}
+        Collective::Broadcast { process, .. } => {
+            hash.update([0xfe]);
+            hash.update(process.to_be_bytes());
+        }
+        Collective::ReduceScatter(parts) => {
+            for OwnedPart { len, owner, process } in parts {
+                hash.update([0xff]);
+                hash.update((*len as u64).to_be_bytes());
+                hash.update(owner.get().to_be_bytes());
+                hash.update(process.to_be_bytes());
+            }
+        }
     }
     hash.finalize().iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte))
 }

@@ -1,3 +1,4 @@
+use crate::numbers::Collective;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_wire::{Seq, Totals, values};
@@ -117,7 +118,7 @@ fn what_members_do_not_give_alike_is_noticed() {
         of(Subject { operation: 8, ..SUBJECT }),
         of(Subject { operation: 7 + (1 << 32), ..SUBJECT }),
         of(Subject { first: Seq(71), ..SUBJECT }),
-        of(Subject { name: name_hash("layer 2", &[]), ..SUBJECT }),
+        of(Subject { name: name_hash("layer 2", &Collective::AllReduce), ..SUBJECT }),
         of(Subject { len: 1001, ..SUBJECT }),
         of(Subject { len: 1000 + (1 << 32), ..SUBJECT }),
         of(Subject { element_type: 2, ..SUBJECT }),
@@ -210,7 +211,8 @@ fn the_tag_of_a_max_slice_covers_the_weight_and_not_the_values() {
 #[test]
 fn names_are_told_apart() {
     let names = ["", "\0", "a", "a\0", "b", "layer 1", "layer 2", "1 layer", "layer 10"];
-    let hashes: std::collections::BTreeSet<_> = names.iter().map(|name| name_hash(name, &[])).collect();
+    let hashes: std::collections::BTreeSet<_> =
+        names.iter().map(|name| name_hash(name, &Collective::AllReduce)).collect();
     assert_eq!(hashes.len(), names.len());
 }
 

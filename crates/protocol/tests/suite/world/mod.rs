@@ -460,6 +460,7 @@ pub(crate) fn parts(input: &AllReduce, hosts: usize) -> Vec<OwnedPart> {
     let part = |host: usize| OwnedPart {
         len: if host + 1 < hosts { each } else { len - each * (hosts - 1) },
         owner: Rank::new(host as u16),
+        process: 0,
     };
     (0..hosts).map(part).collect()
 }
@@ -474,7 +475,7 @@ pub(crate) fn collective(input: &AllReduce, hosts: usize) -> Collective {
 pub(crate) fn broadcast(input: &AllReduce) -> Option<Broadcast> {
     let root = Rank::new(input.name.strip_prefix(BROADCAST)?.parse().unwrap());
     let GradientData::I32(words) = input.data.clone() else { unreachable!() };
-    Some(Broadcast { name: input.name.clone(), words, root })
+    Some(Broadcast { name: input.name.clone(), words, root, process: 0 })
 }
 
 fn tensor(input: &AllReduce, hosts: usize) -> Tensor {
