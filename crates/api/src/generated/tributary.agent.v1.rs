@@ -151,7 +151,7 @@ pub struct CloseSegmentRequest {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CloseSegmentResponse {}
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AllReduceRequest {
     /// The session id of Started.
     #[prost(bytes = "vec", tag = "1")]
