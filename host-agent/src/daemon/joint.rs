@@ -16,10 +16,10 @@ use tributary_api::agent::v1;
 use tributary_protocol::JointAllReduce;
 use tributary_wire::SliceWidth;
 
+use super::collective::{broadcast, collective_of, step_part};
 use super::gathering::{AddError, Added, Gatherings, Pending, Ready, Share};
 use super::member::{Member, Phase};
 use super::messages;
-use super::reducing::{broadcast, collective_of, step_part};
 use super::results::{agent_status, copy, keep, no_result};
 use super::segment::{SegmentPart, SummedParts, can_sum, read_each, sum};
 use super::segments;

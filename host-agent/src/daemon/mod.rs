@@ -8,6 +8,7 @@ mod abandoned;
 mod account;
 mod arrivals;
 mod budget;
+mod collective;
 mod collectives;
 mod connections;
 mod gathering;

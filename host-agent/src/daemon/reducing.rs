@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tonic::Status;
 use tributary_api::agent::v1;
-use tributary_protocol::{AllReduce, Broadcast, Collective, ElementType, JointAllReduce, OwnedPart};
+use tributary_protocol::{AllReduce, ElementType, JointAllReduce, OwnedPart};
 use tributary_wire::Rank;
 
 use super::account::Account;
+use super::collective::{broadcast, collective_of, step_part};
 use super::gathering::{Root, Share};
 use super::joint;
 use super::member::Member;
@@ -19,7 +20,7 @@ use super::results::{copy, keep, no_result};
 use super::segment::{ElementRange, Segment};
 use super::segments::{self, Segments};
 use super::under_way::UnderWay;
-use crate::worker::{Completion, ReduceRequest, StepPart, StreamPosition};
+use crate::worker::{Completion, ReduceRequest, StreamPosition};
 
 /// The longest name of a tensor, in bytes.
 const MAX_TENSOR_NAME: usize = 1024;
@@ -181,29 +182,6 @@ impl Reducing {
             answer
         }))
     }
-}
-
-/// Returns the host's part in a broadcast.
-/// If its root runs on this host, `segment` must have its elements.
-pub(super) async fn broadcast(
-    name: String,
-    root: Root,
-    segment: Arc<Segment>,
-    (place, vector): (ElementRange, Vec<u32>),
-) -> Result<JointAllReduce, Status> {
-    let words = move || segment.words(place, vector, root.is_here);
-    let words = copy(place, words).await.map_err(segments::unusable)?;
-    Ok(Broadcast { name, words, root: root.worker, process: root.process }.into())
-}
-
-/// Returns the collective of an operation with these parts.
-pub(super) fn collective_of(parts: Vec<OwnedPart>) -> Collective {
-    if parts.is_empty() { Collective::AllReduce } else { Collective::ReduceScatter(parts) }
-}
-
-/// Returns the part of an operation in the training. A broadcast belongs to no step.
-pub(super) fn step_part(root: Option<Root>, samples: u32, goes_on: bool, regroup: u32) -> StepPart {
-    if root.is_some() { StepPart::Other } else { StepPart::of(samples, goes_on, regroup) }
 }
 
 /// Writes the sums to their place in the segment, and keeps their vector for later all-reduces.
