@@ -140,15 +140,23 @@ impl Worker {
         if further.iter().any(|part| kind(part) != kind(&first)) {
             return Err(StartError::Parts { tensor: name });
         }
-        let is_words = matches!(first.data, GradientData::I32(_)) && further.is_empty() && weight == 0;
-        if let Collective::ReduceScatter(parts) = &collective {
-            let (parts, len) = (parts.iter().map(|part| part.len).sum(), first.data.len());
-            if parts != len {
-                return Err(StartError::Owners { tensor: name, parts, len });
+        match &collective {
+            Collective::AllReduce => {}
+            Collective::ReduceScatter(parts) => {
+                // The lengths come from outside, and their sum may not fit.
+                let parts = parts.iter().fold(0_usize, |sum, part| sum.saturating_add(part.len));
+                let len = first.data.len();
+                if parts != len {
+                    return Err(StartError::Owners { tensor: name, parts, len });
+                }
             }
-        }
-        if collective.root().is_some() && (!is_words || self.slots.window() < 2) {
-            return Err(StartError::Broadcast { tensor: name });
+            Collective::Broadcast { .. } => {
+                let is_words =
+                    matches!(first.data, GradientData::I32(_)) && further.is_empty() && weight == 0;
+                if !is_words || self.slots.window() < 2 {
+                    return Err(StartError::Broadcast { tensor: name });
+                }
+            }
         }
         let buffers = self.operations.buffers_for(&tensor, (first, further), bounds)?;
         let id = OperationId(self.operations.begun() + self.waiting.len() as u64);

@@ -1,8 +1,11 @@
 //! Tests of reduce-scatters: each member receives the sums of its own part only.
 
-use tributary_protocol::{Downlink, GradientData, OperationId, Sums};
+use tributary_protocol::{
+    Collective, Downlink, GradientData, JointAllReduce, OperationId, OwnedPart, StartError, Sums, Worker,
+};
 use tributary_wire::{Rank, Seq};
 
+use crate::alone::{ME, config, integers};
 use crate::world::{Churn, Faults, Setup, World, reduce_scatter};
 
 const WIDTH: usize = 256;
@@ -52,4 +55,17 @@ fn each_member_receives_the_sums_of_its_own_part_only() {
             }
         }
     }
+}
+
+#[test]
+fn parts_whose_lengths_overflow_are_refused() {
+    let mut worker = Worker::new(config(16)).unwrap();
+    let part = |len: usize| OwnedPart { len, owner: ME, process: 0 };
+    let operation: JointAllReduce = integers(1).into();
+    let len = WIDTH;
+    // The sum of the lengths is that of the tensor modulo 2^64.
+    let parts = vec![part(usize::MAX / 2 + 1), part(usize::MAX / 2 + 1 + len)];
+    let operation = JointAllReduce { collective: Collective::ReduceScatter(parts), ..operation };
+    let refused = worker.start_joint(operation).unwrap_err();
+    assert!(matches!(refused, StartError::Owners { len: WIDTH, .. }), "{refused}");
 }
