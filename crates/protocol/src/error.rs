@@ -131,7 +131,7 @@ pub enum CollectiveError {
         root: Rank,
     },
     /// The sums of a slice, which only this member would have received, were lost with the server.
-    /// The other members have theirs.
+    /// The other members have the sums of their own parts.
     #[error(
         "reduce-scatter of \"{tensor}\": the server that had the sums of slice {seq} has failed, and no other member has \
          them: reduce again on all ranks"

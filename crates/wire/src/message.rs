@@ -46,7 +46,27 @@ pub struct Totals {
     pub tag: Tag,
 }
 
+/// The number of bits of a header's contributors that count them.
+const COUNT_BITS: u32 = 16;
+
 impl Totals {
+    /// Returns the number of workers, without the [owner](Self::owner).
+    pub fn count(self) -> u32 {
+        self.contributors & ((1 << COUNT_BITS) - 1)
+    }
+
+    /// Returns the worker that receives the sums of a slice; `None` if all workers receive them.
+    /// The higher bits of the contributors are 1 + its rank, or 0.
+    pub fn owner(self) -> Option<Rank> {
+        let owner = (self.contributors >> COUNT_BITS).checked_sub(1)?;
+        u16::try_from(owner).ok().map(Rank::new)
+    }
+
+    /// Returns the contributors of `count` workers, with the owner of the slice if it has one.
+    pub fn contributors_of(count: u32, owner: Option<Rank>) -> u32 {
+        count | owner.map_or(0, |owner| (u32::from(owner.get()) + 1) << COUNT_BITS)
+    }
+
     /// Adds the totals of another message like switches do: each number mod 2^32.
     pub fn add(&mut self, other: Self) {
         self.contributors = self.contributors.wrapping_add(other.contributors);

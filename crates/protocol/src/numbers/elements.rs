@@ -162,11 +162,8 @@ impl Elements {
             Sums::I32(words) => part(words, range),
             Sums::F32(_) | Sums::F64(_) | Sums::I64(_) => &[],
         };
-        let behind = out.split_at_mut_checked(words.len()).map(|(to, behind)| {
-            to.copy_from_slice(words);
-            behind
-        });
-        behind.unwrap_or_default().fill(0);
+        out.iter_mut().zip(words).for_each(|(to, word)| *to = *word);
+        out.get_mut(words.len()..).unwrap_or_default().fill(0);
     }
 
     /// Stores the words of a broadcast in `range`.

@@ -68,17 +68,14 @@ impl Layout {
     /// Four groups fit into the window, so that the agreement about a group overlaps with the groups before it.
     pub(crate) fn of_broadcast(first: u64, len: usize, width: SliceWidth, window: u32) -> Self {
         let group_bits = (window / 4).max(2).ilog2();
-        let (sum_slices, slices_in_max) = (len.div_ceil(width.values()), (1 << group_bits) - 1);
+        let (slices, slices_in_max) = (Self::new(first, len, width), (1 << group_bits) - 1);
         Self {
-            first,
-            len,
-            width,
             blocks: 0,
-            sum_slices,
-            max_slices: sum_slices.div_ceil(slices_in_max).max(1),
+            max_slices: slices.sum_slices.div_ceil(slices_in_max).max(1),
             slices_in_max,
             group_bits: Some(group_bits),
             rest_slices: Some(0),
+            ..slices
         }
     }
 

@@ -1,4 +1,4 @@
-//! One all-reduce or broadcast under way: its slices, the agreed bounds, and the results so far.
+//! One operation under way: its slices, the agreed bounds, and the results that have arrived.
 
 mod event;
 mod layout;
@@ -71,26 +71,6 @@ impl Tensor {
     }
 }
 
-/// The number of bits of a slice's contributors that count them.
-/// The higher bits are 1 + the rank of the slice's owner, or 0.
-pub(crate) const CONTRIBUTOR_BITS: u32 = 16;
-
-/// Returns the number of contributors of a slice, without its owner.
-pub(crate) fn contributors_of(totals: Totals) -> u32 {
-    totals.contributors & ((1 << CONTRIBUTOR_BITS) - 1)
-}
-
-/// Returns the member that receives the sums of a slice, according to its totals; `None` for all.
-pub(crate) fn owner_in(totals: Totals) -> Option<Rank> {
-    let owner = (totals.contributors >> CONTRIBUTOR_BITS).checked_sub(1)?;
-    u16::try_from(owner).ok().map(Rank::new)
-}
-
-/// Returns the bits of the contributors that name a slice's owner.
-pub(crate) fn owner_bits(owner: Option<Rank>) -> u32 {
-    owner.map_or(0, |owner| (u32::from(owner.get()) + 1) << CONTRIBUTOR_BITS)
-}
-
 /// The [lanes](Lanes) of a block as a MAX slice carries them.
 type BlockLanes = [i32; Lanes::COUNT];
 
@@ -116,7 +96,7 @@ impl Buffers {
     /// [`StartError::NoMemory`] if an allocation fails.
     fn take(
         tensor: &Tensor,
-        (layout, width): (Layout, SliceWidth),
+        layout: Layout,
         measured: Option<Vec<Bound>>,
         elements: impl FnOnce() -> Result<Elements, TryReserveError>,
     ) -> Result<Self, StartError> {
@@ -134,8 +114,10 @@ impl Buffers {
                 owners: owners(tensor, layout)?,
             })
         };
-        buffers()
-            .map_err(|_| StartError::NoMemory { tensor: tensor.name.clone(), bytes: tensor.memory(width) })
+        buffers().map_err(|_| StartError::NoMemory {
+            tensor: tensor.name.clone(),
+            bytes: tensor.memory(layout.width),
+        })
     }
 }
 
@@ -478,7 +460,7 @@ impl<C> Operation<C> {
 
     fn note_totals(&mut self, slice: usize, totals: Totals) {
         if let Some(done) = self.totals.get_mut(slice) {
-            *done = Totals { contributors: contributors_of(totals), ..totals };
+            *done = Totals { contributors: totals.count(), ..totals };
         }
     }
 
@@ -570,7 +552,7 @@ impl<C> Operation<C> {
             seq: self.seq(position),
             reason: mismatch.reason,
             contributors: mismatch.contributors,
-            contributors_got: contributors_of(totals),
+            contributors_got: totals.count(),
         })
     }
 

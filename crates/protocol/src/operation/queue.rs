@@ -43,8 +43,7 @@ impl<C> Operations<C> {
         bounds: Option<Bounds>,
     ) -> Result<Buffers, StartError> {
         let bounds = bounds.and_then(|bounds| bounds.of(self.width, tensor));
-        let layout = self.layout(0, tensor);
-        Buffers::take(tensor, (layout, self.width), bounds, || Ok(Elements::contributed(first, further)))
+        Buffers::take(tensor, self.layout(0, tensor), bounds, || Ok(Elements::contributed(first, further)))
     }
 
     /// Allocates the memory for an operation on `tensor` whose sums are only read.
@@ -52,9 +51,8 @@ impl<C> Operations<C> {
     /// # Errors
     /// [`StartError::NoMemory`] if an allocation fails.
     pub(crate) fn buffers_to_read(&self, tensor: &Tensor) -> Result<Buffers, StartError> {
-        let layout = self.layout(0, tensor);
         let elements = || Elements::awaited(tensor.element_type, tensor.len);
-        Buffers::take(tensor, (layout, self.width), None, elements)
+        Buffers::take(tensor, self.layout(0, tensor), None, elements)
     }
 
     fn layout(&self, first: u64, tensor: &Tensor) -> Layout {

@@ -2,7 +2,7 @@
 
 use tributary_wire::{Operator, Totals, ValuesView};
 
-use super::{Agreement, Mismatch, Operation, SliceRole, contributors_of, owner_bits};
+use super::{Agreement, Mismatch, Operation, SliceRole};
 use crate::numbers::fixed_point::Total;
 use crate::numbers::lanes::{LaneRanges, Lanes, is_first_lane, owner};
 use crate::tags::{Membership, PadSum};
@@ -29,7 +29,6 @@ impl<C> Operation<C> {
         }
         let relayed_by = self.relayed_by(position, members);
         let contributors = if relayed_by.is_some() { 1 } else { members.count() };
-        let owner = owner_bits(self.owner(position, members));
         let pads = pads.filter(|pads| pads.is_of(members)).or_else(|| {
             let meaning = self.meaning(position, members);
             match relayed_by {
@@ -40,7 +39,8 @@ impl<C> Operation<C> {
         let fits = |pads: PadSum| {
             members.verifies(&pads, (totals.weight, totals.tag), self.confirmed_in(position), values)
         };
-        let reason = if contributors | owner != totals.contributors {
+        let expected = Totals::contributors_of(contributors, self.owner(position, members));
+        let reason = if expected != totals.contributors {
             "contributions are missing or doubled"
         } else if operator != self.operator(position, members) {
             "its operator is another one"
@@ -68,7 +68,7 @@ impl<C> Operation<C> {
         self.failed
             || owner.is_some()
                 && operator == self.operator(position, members)
-                && totals.contributors == members.count() | owner_bits(owner)
+                && totals.contributors == Totals::contributors_of(members.count(), owner)
                 && self.totals_fit(position, totals)
     }
 
@@ -79,8 +79,7 @@ impl<C> Operation<C> {
             SliceRole::Max(_) => totals.weight >= self.least_weight,
             SliceRole::Sum(slice) => match self.agreement(slice) {
                 Agreement::Reached(Total { weight, contributors }) => {
-                    totals.weight == weight
-                        || (contributors_of(totals) < contributors && totals.weight < weight)
+                    totals.weight == weight || (totals.count() < contributors && totals.weight < weight)
                 }
                 Agreement::Awaited | Agreement::GivenUp => false,
             },

@@ -16,7 +16,7 @@ use crate::config::{ConfigError, ServerConfig, check_fan_in, check_members, chec
 use crate::error::StartError;
 use crate::masks::Masks;
 use crate::numbers::Tensor;
-use crate::operation::{OperationEvent, OperationId, owner_in};
+use crate::operation::{OperationEvent, OperationId};
 use crate::takeover::FinishedSlice;
 use crate::time::Time;
 use crate::vouch::Vouchers;
@@ -160,7 +160,7 @@ impl Server {
             if slice.seq.plus(window) != slot.due {
                 return Err(ConfigError::NotTheLast { finished: slice.seq, due: slot.due });
             }
-            let is_acknowledged = slice.values.is_empty() && owner_in(slice.totals).is_some();
+            let is_acknowledged = slice.values.is_empty() && slice.totals.owner().is_some();
             if slice.values.len() != config.width.bytes() && !is_acknowledged {
                 let (got, width) = (slice.values().len(), config.width.values());
                 return Err(ConfigError::Width { finished: slice.seq, got, width });
@@ -370,7 +370,7 @@ impl Server {
     fn owner(&self, seq: Seq) -> Option<Rank> {
         let slot = self.slots.get(index_of(&self.slots, seq))?;
         let sum = slot.finished.as_ref().filter(|sum| sum.operator == Operator::Sum)?;
-        owner_in(sum.totals).filter(|owner| self.members.binary_search(owner).is_ok())
+        sum.totals.owner().filter(|owner| self.members.binary_search(owner).is_ok())
     }
 
     /// Queues a finished slice for all members.

@@ -2,7 +2,7 @@
 
 use tributary_wire::{Operator, Rank, Totals};
 
-use crate::operation::{Operation, SliceRole, owner_bits};
+use crate::operation::{Operation, SliceRole};
 use crate::tags::{Membership, PadSum, Share};
 
 /// A member's contribution to an operation: the weight of its elements, and the withheld slices.
@@ -99,7 +99,7 @@ impl Operation<Contribution> {
             tag.low ^= 1;
         }
         let owner = self.owner(position, members).filter(|owner| *owner == rank);
-        let contributors = 1 | owner_bits(owner);
+        let contributors = Totals::contributors_of(1, owner);
         (meaning.operator, Totals { contributors, weight, tag }, pads)
     }
 

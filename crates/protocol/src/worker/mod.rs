@@ -243,14 +243,14 @@ impl Worker {
             return None;
         }
         let position = self.next_to_send()?;
-        let generation = self.generation_of(position);
         let slot = self.slots.at(position)?;
-        let mut flight = match slot.state {
-            SlotState::Lost(flight) => flight,
-            _ => Flight::new(now, generation),
-        };
         let (seq, job, rank) = (self.operations.seq(position), self.job, self.rank);
         let (operation, members) = (self.operations.at(position)?, self.generations.present());
+        let mut flight = match (slot.state, operation.layout.part(position)) {
+            (SlotState::Lost(flight), _) => flight,
+            (_, SliceRole::Relay(_)) => Flight::new(now, RELAYED_SINCE),
+            _ => Flight::new(now, self.generations.number()),
+        };
         let retransmit = flight.attempts > 0;
         let relayed_by = operation.relayed_by(position, members);
         let sending = match relayed_by {
@@ -381,15 +381,6 @@ impl Worker {
                 self.awaited += 1;
                 self.unanswered += 1;
             }
-        }
-    }
-
-    /// Returns the first generation in which the slice at `position` may have been finished.
-    /// This member sends the slice for the first time now.
-    fn generation_of(&mut self, position: u64) -> usize {
-        match self.operations.at(position).map(|operation| operation.layout.part(position)) {
-            Some(SliceRole::Relay(_)) => RELAYED_SINCE,
-            _ => self.generations.number(),
         }
     }
 

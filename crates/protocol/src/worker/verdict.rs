@@ -5,7 +5,7 @@ use tributary_wire::{Header, JobId, Operator, Totals, ValuesView};
 use super::Worker;
 use super::slots::Flight;
 use crate::masks::MaskedSlice;
-use crate::operation::{Mismatch, OperationEvent, OperationId, contributors_of};
+use crate::operation::{Mismatch, OperationEvent, OperationId};
 use crate::tags::Membership;
 
 /// A result that settles its slice.
@@ -31,7 +31,7 @@ impl Worker {
     ) -> Option<Settled> {
         let Self { job: present, masks, vouchers, revealed, .. } = self;
         let operation = self.operations.at(position)?;
-        let (id, contributors) = (operation.id, contributors_of(header.totals));
+        let (id, contributors) = (operation.id, header.totals.count());
         let mut wrong = None;
         for members in self.generations.since(flight.generation).rev() {
             let job = members.job();

@@ -1,9 +1,10 @@
 //! Tests of broadcasts: only the root sends words, and all members receive them.
 
-use tributary_protocol::{CollectiveError, Downlink, OperationId, Sums};
-use tributary_wire::{Operator, Seq};
+use tributary_protocol::{CollectiveError, OperationId, Sums};
+use tributary_wire::Operator;
 
-use crate::world::{Churn, Faults, Setup, World, broadcast_from};
+use crate::schedules::calm;
+use crate::world::{Setup, World, broadcast_from};
 
 const WORDS: usize = 100_000;
 /// The words of a slice.
@@ -12,21 +13,8 @@ const WINDOW: u32 = 64;
 const ROOT: usize = 2;
 const STEPS: usize = 2_000_000;
 
-/// Makes a tree of three switches with four workers.
 fn setup(confidential: bool) -> Setup {
-    Setup {
-        seed: 9,
-        parents: vec![None, Some(0), Some(0)],
-        aggregates: vec![true; 3],
-        homes: vec![1, 1, 2, 2],
-        window: WINDOW,
-        start: Seq::FIRST,
-        downlink: Downlink::Multicast,
-        faults: Faults::NONE,
-        churn: Churn::NONE,
-        reads: false,
-        confidential,
-    }
+    Setup { confidential, ..calm(WINDOW) }
 }
 
 /// Returns the words of a member. They use all 32 bits.

@@ -3,30 +3,14 @@
 use tributary_protocol::{
     Collective, Downlink, GradientData, JointAllReduce, OperationId, OwnedPart, StartError, Sums, Worker,
 };
-use tributary_wire::{Rank, Seq};
+use tributary_wire::Rank;
 
 use crate::alone::{ME, config, integers};
-use crate::world::{Churn, Faults, Setup, World, reduce_scatter};
+use crate::schedules::calm;
+use crate::world::{Setup, World, reduce_scatter};
 
 const WIDTH: usize = 256;
 const MEMBERS: usize = 4;
-
-/// Makes a tree of three switches with four workers.
-fn setup(downlink: Downlink, confidential: bool) -> Setup {
-    Setup {
-        seed: 11,
-        parents: vec![None, Some(0), Some(0)],
-        aggregates: vec![true; 3],
-        homes: vec![1, 1, 2, 2],
-        window: 16,
-        start: Seq::FIRST,
-        downlink,
-        faults: Faults::NONE,
-        churn: Churn::NONE,
-        reads: false,
-        confidential,
-    }
-}
 
 #[test]
 fn each_member_receives_the_sums_of_its_own_part_only() {
@@ -40,8 +24,10 @@ fn each_member_receives_the_sums_of_its_own_part_only() {
                 let data = GradientData::I32((0..len).map(|at| (at * (rank + 1)) as i32).collect());
                 vec![reduce_scatter(data, 1)]
             };
-            let mut world =
-                World::new(&setup(downlink, confidential), &(0..MEMBERS).map(input).collect::<Vec<_>>());
+            let mut world = World::new(
+                &Setup { downlink, confidential, ..calm(16) },
+                &(0..MEMBERS).map(input).collect::<Vec<_>>(),
+            );
             world.run(200_000).unwrap();
             for (rank, host) in world.hosts.iter().enumerate() {
                 let Sums::I32(sums) = &host.outcomes[&OperationId(0)].as_ref().unwrap().sums else {

@@ -214,7 +214,7 @@ proptest! {
 }
 
 /// Makes a tree of three switches with four workers, without faults except the test's own.
-fn calm(window: u32) -> Setup {
+pub(crate) fn calm(window: u32) -> Setup {
     Setup {
         seed: 4,
         parents: vec![None, Some(0), Some(0)],

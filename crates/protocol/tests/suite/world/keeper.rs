@@ -23,8 +23,7 @@ impl World {
     pub(super) fn keeps(&mut self, header: &Header, values: Option<&Values>) -> bool {
         let all = self.ledger.members().len();
         let (Some(Keeper(kept)), Some(values)) = (&mut self.keeper, values) else { return false };
-        let is_finished =
-            header.job == job(self.job) && header.totals.contributors as usize % (1 << 16) == all;
+        let is_finished = header.job == job(self.job) && header.totals.count() as usize == all;
         let takes = is_finished && self.rng.random_bool(0.3);
         if takes {
             kept.push((*header, Rc::clone(values)));
