@@ -235,7 +235,7 @@ class Job(SharesMemory):
             root: the rank whose values all members receive, in place of a sum. The values are int32, with any bits, and
                 the weight does not count.
             parts: for each part of the values, in order, its number of elements and the rank that receives their sums.
-                A rank's other elements are undefined afterwards. All members receive all sums if there are no parts.
+                A rank's other elements are undefined afterwards. Without parts, all members receive all sums.
 
         Raises:
             TypeError: the type of the values cannot be reduced.

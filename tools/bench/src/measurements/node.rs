@@ -41,7 +41,8 @@ const ONE_GIGABIT: u64 = 1_000_000_000;
 ///
 /// Both take turns in one lab: the embedded switch adds the fabric's slices and forwards gloo's packets. Every sum is
 /// checked. The processor time is that of the whole machine during an all-reduce, so it includes the switch, and the
-/// server of the fabric. With 8 ranks on a host, the project's own limits are checked; the exit status is 1 if a limit is missed.
+/// server of the fabric. With 8 ranks on a host, the project's own limits are checked; the exit status is 1 if a limit
+/// is missed.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct NodeArgs {
     /// Topology file [default: the built-in topologies/two-workers.toml]
