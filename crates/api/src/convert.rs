@@ -221,8 +221,13 @@ impl TryFrom<&v1::FinishedSlice> for FinishedSlice {
     type Error = ConfigError;
 
     fn try_from(message: &v1::FinishedSlice) -> Result<Self, ConfigError> {
+        let totals = Totals {
+            contributors: message.contributors,
+            weight: message.weight,
+            tag: Tag { high: message.tag_high, low: message.tag_low },
+        };
         // An acknowledgement has no values, and names the owner of the slice.
-        let is_acknowledged = message.values.is_empty() && message.contributors > u32::from(u16::MAX);
+        let is_acknowledged = message.values.is_empty() && totals.owner().is_some();
         if !is_acknowledged && !SliceWidth::all().any(|width| width.bytes() == message.values.len()) {
             let problem = format!("{} bytes, which no slice has", message.values.len());
             return Err(ConfigError::Inconsistent { field: "values", problem });
@@ -235,11 +240,7 @@ impl TryFrom<&v1::FinishedSlice> for FinishedSlice {
                 (true, _) => Operator::Max,
                 (false, true) => Operator::Relay,
             },
-            totals: Totals {
-                contributors: message.contributors,
-                weight: message.weight,
-                tag: Tag { high: message.tag_high, low: message.tag_low },
-            },
+            totals,
             values: ValuesView::new(&message.values).iter().collect(),
         })
     }

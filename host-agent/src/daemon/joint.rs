@@ -269,14 +269,13 @@ async fn contribution(
 ) -> Result<(JointAllReduce, Box<dyn Any + Send>), Status> {
     let first = lead(pending)?;
     let Share { account, under_way, place, name, root, parts: owned, .. } = &first.share;
-    let collective = collective_of(owned.clone());
     if let Some(root) = root {
         let memory = place.memory_to_reduce(width);
         let (held, vector) = under_way.room(|| account.take_with_vector(memory, place.count())).await?;
         // The root is among the processes unless one of them has given the broadcast up, which then fails.
         let source = pending.get(root.process as usize).filter(|_| root.is_here).unwrap_or(first);
-        let source = (Arc::clone(&source.share.segment), (source.share.place, vector));
-        let operation = broadcast(name.clone(), *root, source.0, source.1).await?;
+        let Share { segment, place, .. } = &source.share;
+        let operation = broadcast(name.clone(), *root, Arc::clone(segment), (*place, vector)).await?;
         return Ok((operation, Box::new(held)));
     }
     let weight = pending.iter().map(|pending| pending.share.weight).fold(0, u32::saturating_add);
@@ -318,7 +317,15 @@ async fn contribution(
         }
     };
     Ok((
-        JointAllReduce { name: name.clone(), first, further, weight, bounds, is_withheld: false, collective },
+        JointAllReduce {
+            name: name.clone(),
+            first,
+            further,
+            weight,
+            bounds,
+            is_withheld: false,
+            collective: collective_of(owned.clone()),
+        },
         Box::new(held),
     ))
 }
