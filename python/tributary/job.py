@@ -44,7 +44,8 @@ class Run:
     weight: int
     """The sum of the weights of the contributors."""
     contributors: int
-    """The number of members that contributed."""
+    """The number of members whose values are summed with full precision; if members left during the operation,
+    `weight` can contain more members."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,8 @@ pub struct Run {
     pub elements: u64,
     /// The sum of the weights.
     pub weight: u32,
-    /// The number of members whose contributions the sums contain.
+    /// The number of members whose contributions the sums contain with full precision.
+    /// If members left during the operation, `weight` can contain more members.
     pub contributors: u32,
 }
 

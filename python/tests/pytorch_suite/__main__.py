@@ -16,8 +16,8 @@ from pathlib import Path
 from suite import PASSED, ROOT, SKIPPED, Result, Suite, in_lab
 
 BACKENDS = ("gloo", "tributary")
-CONFIGURATIONS = [(4, "OFF"), (8, "OFF"), (4, "DETAIL")]
-"""The number of ranks, and TORCH_DISTRIBUTED_DEBUG."""
+CONFIGURATIONS = [(4, 1, "OFF"), (8, 1, "OFF"), (4, 1, "DETAIL"), (8, 2, "OFF")]
+"""The number of ranks, of ranks on each host, and TORCH_DISTRIBUTED_DEBUG."""
 
 
 def exceptions() -> dict[str, str]:
@@ -56,6 +56,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make test-pytorch", description=__doc__)
     parser.add_argument("tests", nargs="*", help="names of tests [default: all]")
     parser.add_argument("--ranks", type=int, choices=(4, 8), help="only with this number of ranks")
+    parser.add_argument("--ranks-per-host", type=int, choices=(1, 2), help="only with this number of ranks a host")
     parser.add_argument("--debug", choices=("OFF", "DETAIL"), help="only with this TORCH_DISTRIBUTED_DEBUG")
     parser.add_argument("--backend", choices=BACKENDS, help="only over this backend, without a comparison")
     parser.add_argument("--logs", type=Path, help="folder for the logs of tests that fail")
@@ -65,13 +66,16 @@ def main() -> int:
     allowed = exceptions()
     binary = Path(os.environ.get("TRIBUTARY_BINARY", ROOT / "target" / "debug" / "tributary"))
     table, regressions = [f"{'':24}{'backend':12}{'passed':>8}{'skipped':>9}{'failed':>8}"], []
-    for ranks, debug in CONFIGURATIONS:
-        if ranks != (options.ranks or ranks) or debug != (options.debug or debug):
+    for ranks, per_host, debug in CONFIGURATIONS:
+        chosen = (options.ranks or ranks, options.ranks_per_host or per_host, options.debug or debug)
+        if chosen != (ranks, per_host, debug):
             continue
-        title = f"{ranks} ranks" + (f", {debug}" if debug != "OFF" else "")
+        title = f"{ranks} ranks"
+        title += f", {per_host} a host" if per_host > 1 else ""
+        title += f", {debug}" if debug != "OFF" else ""
         backends = [options.backend] if options.backend else BACKENDS
-        logs = options.logs and options.logs / f"{ranks}-{debug}"
-        with in_lab(binary, ranks, debug=debug) as suite:
+        logs = options.logs and options.logs / f"{ranks}-{per_host}-{debug}"
+        with in_lab(binary, ranks // per_host, ranks_per_host=per_host, debug=debug) as suite:
             results = run_all(suite, options.tests or suite.tests, backends, logs)
         table += [row(title, results, backend) for backend in backends]
         for test, by_backend in results.items():

@@ -19,7 +19,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[3]
 TOPOLOGIES = {2: "two-workers", 4: "two-leaves-4", 8: "leaf-spine-8"}
-"""The lab for each number of ranks."""
+"""The lab for each number of hosts."""
 LIMIT = 600.0
 """Seconds that a test may take."""
 GRACE = 8.0
@@ -107,7 +107,7 @@ class Suite:
             "limit": limit,
             "before": str(before) if before else None,
         }
-        logs = [folder / f"{rank.host}.log" for rank in self._ranks]
+        logs = [folder / f"{index}.log" for index in range(len(self._ranks))]
         pids = [rank.start_test(request | {"log": str(log)}) for rank, log in zip(self._ranks, logs, strict=True)]
         outcomes = self._outcomes(pids, began + limit, limit)
         seconds = time.monotonic() - began
@@ -167,13 +167,19 @@ class Suite:
 
 @contextmanager
 def in_lab(
-    binary: Path, size: int, *, debug: str = "OFF", python: Sequence[str | Path] = (sys.executable,)
+    binary: Path,
+    hosts: int,
+    *,
+    ranks_per_host: int = 1,
+    debug: str = "OFF",
+    python: Sequence[str | Path] = (sys.executable,),
 ) -> Iterator[Suite]:
-    """Starts a lab with this number of ranks, and a process for each.
+    """Starts a lab with this number of hosts, and a process for each rank.
 
     Args:
         binary: the program `tributary`.
-        size: 2, 4 or 8.
+        hosts: 2, 4 or 8.
+        ranks_per_host: the number of ranks on each host.
         debug: the value of TORCH_DISTRIBUTED_DEBUG.
         python: the command that runs a Python program.
     """
@@ -188,15 +194,24 @@ def in_lab(
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         try:
-            topology = ROOT / "topologies" / f"{TOPOLOGIES[size]}.toml"
+            topology = ROOT / "topologies" / f"{TOPOLOGIES[hosts]}.toml"
             up = [*lab, "up", topology, "--name", name, "--no-rates"]
             done = subprocess.run(up, capture_output=True, text=True, timeout=START, check=False)
             if done.returncode:
                 raise RuntimeError(f"no lab: {done.stderr}")
             ranks = []
-            for index in range(size):
-                host = f"w{index}"
-                command = [*lab, "exec", "--name", name, host, "--", *python, Path(__file__).parent / "rank.py"]
+            for index in range(hosts * ranks_per_host):
+                host, local = f"w{index // ranks_per_host}", index % ranks_per_host
+                # `lab exec` sets these variables for one rank a host.
+                place = {
+                    "RANK": index,
+                    "WORLD_SIZE": hosts * ranks_per_host,
+                    "LOCAL_RANK": local,
+                    "LOCAL_WORLD_SIZE": ranks_per_host,
+                }
+                assignments = [f"{name}={value}" for name, value in place.items()]
+                program = ["env", *assignments, *python, Path(__file__).parent / "rank.py"]
+                command = [*lab, "exec", "--name", name, host, "--", *program]
                 pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
                 process = stack.enter_context(subprocess.Popen(command, **pipes, env=variables, cwd=folder))
                 rank = Rank(host, process)
