@@ -16,7 +16,7 @@ use super::joint;
 use super::member::{HostProcess, Member};
 use super::session::shutting_down;
 use crate::error::JoinError;
-use crate::membership::{JobMember, Membership};
+use crate::membership::{JobMember, Membership, Speaker};
 use crate::part::OpenPort;
 use crate::worker::WorkerAgent;
 
@@ -121,6 +121,26 @@ impl Jobs {
         let membership =
             Membership::join(&self.controller, joining.clone()).await.map_err(|e| join_status(&e))?;
         self.admit(job, (token, process), membership, held)
+    }
+
+    /// Fails if a job is over. `joining` shows how a process wants to join.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION with the reason, unless the process may begin a new run of the job.
+    pub(super) async fn check_alive(&self, joining: &JobMember) -> Result<(), Status> {
+        if joining.new_run {
+            return Ok(());
+        }
+        let Ok(speaker) = Speaker::connect(&self.controller, joining.clone()).await else { return Ok(()) };
+        match speaker.over().await {
+            None => Ok(()),
+            Some(how) => {
+                let job = &joining.job;
+                Err(Status::failed_precondition(format!(
+                    "job {job:?} is over: {how}; create a job for another run"
+                )))
+            }
+        }
     }
 
     /// Takes the resources for one more job.

@@ -327,7 +327,7 @@ async fn attach(
     if let Some(arrival) = &arrival {
         tokio::select! {
             () = arrival.complete() => {}
-            () = waiting::for_processes(&joining.job, arrival, events) => {}
+            ended = waiting::for_processes(jobs, &joining, arrival, events) => return Err(ended),
         }
     }
     jobs.attach(joining, number, user).await

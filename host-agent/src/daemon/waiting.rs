@@ -12,7 +12,9 @@ use tributary_api::agent::{Moments, v1};
 use tributary_ps::client::Waiting;
 
 use super::arrivals::Arrival;
+use super::jobs::Jobs;
 use super::member::{Member, Phase};
+use crate::membership::JobMember;
 
 /// Reports to the process and the log what the job waits for, until the caller drops the future.
 pub(super) async fn say(
@@ -46,12 +48,13 @@ pub(super) async fn say(
 }
 
 /// Reports to the process and the log which processes of the host have not come, until the caller drops
-/// the future.
+/// the future or the job is over. Returns the reason for its end, because the missing processes will not come.
 pub(super) async fn for_processes(
-    job: &str,
+    jobs: &Jobs,
+    joining: &JobMember,
     arrival: &Arrival,
     events: &mpsc::Sender<Result<v1::JobEvent, Status>>,
-) {
+) -> Status {
     let opened = Instant::now();
     let mut looks = interval(Moments::LOOK_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -65,7 +68,10 @@ pub(super) async fn for_processes(
         let numbers: Vec<_> = missing.iter().map(u32::to_string).collect();
         let word = if numbers.len() == 1 { "process" } else { "processes" };
         let what = format!("{word} {} of this host to join the job", numbers.join(", "));
-        report(job, (what, time.as_secs()), events);
+        report(&joining.job, (what, time.as_secs()), events);
+        if let Err(over) = jobs.check_alive(joining).await {
+            return over;
+        }
     }
 }
 

@@ -12,7 +12,6 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tributary_api::v1;
-use tributary_api::v1::controller_client::ControllerClient;
 use tributary_transport::Remote;
 
 use crate::error::JoinError;
@@ -91,16 +90,15 @@ impl Membership {
     /// # Errors
     /// [`JoinError::Connect`], or [`JoinError::Refused`] with the controller's reason.
     pub async fn join(controller: &Remote, member: JobMember) -> Result<Self, JoinError> {
-        let client = ControllerClient::new(controller.connect().await?)
-            .max_decoding_message_size(tributary_api::MAX_MESSAGE_BYTES);
+        let speaker = Speaker::connect(controller, member).await?;
+        let Speaker { client, member } = speaker.clone();
         let (held, leaves) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
-        let mut stream =
-            EventStream::new(client.clone(), member.clone(), Arc::clone(&held), Arc::clone(&leaves));
+        let mut stream = EventStream::new(client, member, Arc::clone(&held), Arc::clone(&leaves));
         stream.join().await.map_err(JoinError::refused("let this host join"))?;
         let (sender, events) = mpsc::channel(EVENTS);
         let (unreachable, unreachable_since) = watch::channel(None);
         let work = tokio::spawn(stream.forward(sender, unreachable)).abort_handle();
-        Ok(Self { speaker: Speaker::new(client, member), events, held, leaves, unreachable_since, work })
+        Ok(Self { speaker, events, held, leaves, unreachable_since, work })
     }
 
     /// Returns the job's name.

@@ -131,4 +131,14 @@ impl Speaker {
         // Names are reused, and only the last job of a name can be alive.
         jobs.into_iter().rfind(|job| job.name == self.member.job)
     }
+
+    /// Returns the reason if the job is over, as text for a user.
+    pub(crate) async fn over(&self) -> Option<String> {
+        let job = self.job().await?;
+        match job.state() {
+            v1::JobState::Ended => Some("it ended".to_owned()),
+            v1::JobState::Failed => Some(format!("it failed because {}", job.reason)),
+            _ => None,
+        }
+    }
 }

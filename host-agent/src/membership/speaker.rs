@@ -8,6 +8,7 @@ use tonic::{Code, Status};
 use tributary_api::v1::answer_request::Answer;
 use tributary_api::v1::controller_client::ControllerClient;
 use tributary_api::{JobCredentials, v1};
+use tributary_transport::{ConnectError, Remote};
 
 use super::{JobMember, Parting};
 use crate::backoff::Backoff;
@@ -24,8 +25,11 @@ pub(crate) struct Speaker {
 }
 
 impl Speaker {
-    pub(super) fn new(client: ControllerClient<Channel>, member: JobMember) -> Self {
-        Self { client, member }
+    /// Connects to the controller.
+    pub(crate) async fn connect(controller: &Remote, member: JobMember) -> Result<Self, ConnectError> {
+        let client = ControllerClient::new(controller.connect().await?)
+            .max_decoding_message_size(tributary_api::MAX_MESSAGE_BYTES);
+        Ok(Self { client, member })
     }
 
     /// Answers a question about `generation`. Repeats the answer until the controller has received it or

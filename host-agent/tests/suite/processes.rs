@@ -433,6 +433,14 @@ async fn a_process_that_ends_before_the_others_have_come_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_process_stops_waiting_for_the_others_of_its_host_when_the_job_is_over() {
+    let hosts = Hosts::of_processes(PROCESSES).await;
+    hosts.directory.forget();
+    let error = join(hosts.socket(0), options(0, 0)).await.unwrap_err().to_string();
+    assert!(error.contains("job \"star\" is over: it ended"), "{error}");
+}
+
+#[tokio::test]
 async fn numbers_that_do_not_fit_together_are_refused() {
     let hosts = Hosts::of_processes(PROCESSES).await;
     let agent = Agent::connect(hosts.socket(0)).await.unwrap();

@@ -319,8 +319,9 @@ pub struct Run {
     /// The sum of the weights in each element.
     #[prost(uint32, tag = "2")]
     pub weight: u32,
-    /// The number of members whose values are in each element with full precision. If members left while the
-    /// element was summed, it can be smaller than the number of members behind the weight.
+    /// The number of members whose values are in each element with full precision.
+    /// If members left while the element was summed, it can be smaller than the number of members behind the
+    /// weight.
     #[prost(uint32, tag = "3")]
     pub contributors: u32,
 }

@@ -430,6 +430,7 @@ impl Controller for Service {
     ) -> Result<Response<v1::ListJobsResponse>, Status> {
         let waiting_for = self.state().waiting_for.clone();
         let setback = self.state().setback.clone();
+        let state = if self.state().over { v1::JobState::Ended } else { v1::JobState::Running };
         // The controller knows only that neither worker waits for a result.
         let members = ["w0", "w1"].map(|host| v1::JobMember {
             host: host.into(),
@@ -440,6 +441,7 @@ impl Controller for Service {
         });
         let job = v1::Job {
             name: "star".into(),
+            state: state.into(),
             waiting_for,
             setback,
             members: members.into(),
