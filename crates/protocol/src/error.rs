@@ -122,7 +122,8 @@ pub enum CollectiveError {
     /// The root of a broadcast left before all members had received its words.
     /// Every remaining member gets this error.
     #[error(
-        "broadcast of \"{tensor}\": rank {root}, which sends it, has left: start its process again, or broadcast from another rank"
+        "broadcast of \"{tensor}\": rank {root}, which sends it, has left: broadcast from a remaining rank, or start all \
+         ranks again"
     )]
     RootLeft {
         /// The tensor's name.
