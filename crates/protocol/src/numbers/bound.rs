@@ -27,16 +27,22 @@ impl Bound {
     fn of_exponents(element_type: ElementType, above: i32, least: i32, has_zero: bool) -> Self {
         let (digits, lowest) = element_type.grid();
         let unit = (least - digits).max(lowest);
-        let floor = if has_zero || element_type != ElementType::F32 { 0 } else { biased(least) };
+        let floor = if has_zero || !element_type.is_rounded() { 0 } else { biased(least) };
         Self { top: biased(above), fine: biased(-unit), floor, not_finite: false }
     }
 
     /// Measures the bound of a block of f32, or of 16-bit floats that were widened.
     pub(crate) fn of_floats(element_type: ElementType, values: &[f32]) -> Self {
-        Self::of_extent(element_type, values, vectors::extent(values))
+        let mut extent = [Extent::default()];
+        match element_type.is_paired() {
+            true => vectors::extents_of_neighbours(values, values.len().max(1), &mut extent),
+            false => extent = [vectors::extent(values)],
+        }
+        Self::of_extent(element_type, values, extent[0])
     }
 
-    /// Makes the bound of a block of values whose [extent](vectors::extent) is known.
+    /// Makes the bound of a block of values whose [extent](vectors::extent) is known. For paired elements, it is the
+    /// extent of the largest magnitudes of [neighbours](vectors::extents_of_neighbours).
     pub(crate) fn of_extent(
         element_type: ElementType,
         values: &[f32],
@@ -46,7 +52,8 @@ impl Bound {
             return Self::default();
         }
         if largest >= F32_INFINITY {
-            let finite: Vec<f32> = values.iter().copied().filter(|value| value.is_finite()).collect();
+            let finite = values.iter().map(|value| if value.is_finite() { *value } else { 0.0 });
+            let finite: Vec<f32> = finite.collect();
             return Self { not_finite: true, floor: 0, ..Self::of_floats(element_type, &finite) };
         }
         Self::of_exponents(element_type, f32_exponent(largest) + 1, f32_exponent(least), has_zero)
@@ -80,7 +87,7 @@ impl Bound {
     /// Returns the bound of this part of a contribution, whose values have a factor, for a contribution of
     /// the total `weight`. [`lanes`](Self::lanes) must get that weight.
     pub(crate) fn of_part(self, element_type: ElementType, factor: u32, weight: u32) -> Self {
-        if element_type != ElementType::F32 || factor == weight {
+        if !element_type.is_rounded() || factor == weight {
             return self;
         }
         // `lanes` makes units coarser by the bits of the weight, but only the factor makes these values larger.
@@ -120,7 +127,7 @@ impl Bound {
     pub(crate) fn lanes(self, element_type: ElementType, rank: Rank, weight: u32) -> Lanes {
         // The weight makes values log2(weight) bits larger. If they are rounded, their unit may be coarser by this
         // number of bits.
-        let coarser = if element_type == ElementType::F32 { weight.ilog2() as u16 } else { 0 };
+        let coarser = if element_type.is_rounded() { weight.ilog2() as u16 } else { 0 };
         let fine = if self.fine == 0 { 0 } else { self.fine.saturating_sub(coarser).max(1) };
         let floor = if self.floor == 0 { 0 } else { self.floor + coarser };
         Lanes { top: lane(self.top, rank), fine: lane(fine, rank), floor: lane(floor, rank) }

@@ -43,7 +43,10 @@ impl Bounds {
             let mut extents = [Extent::default(); 64];
             for elements in elements.chunks(block * extents.len()) {
                 let blocks = elements.chunks(block);
-                vectors::extents(elements, block, &mut extents);
+                match element_type.is_paired() {
+                    true => vectors::extents_of_neighbours(elements, block, &mut extents),
+                    false => vectors::extents(elements, block, &mut extents),
+                }
                 self.bounds.extend(
                     blocks
                         .zip(extents)

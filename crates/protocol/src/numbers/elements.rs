@@ -15,8 +15,8 @@ use super::fixed_point::{Number, Scale};
 use super::prefetch::prefetch;
 use super::vectors;
 
-/// The maximum number of blocks in a slice.
-const MOST_BLOCKS: usize = SliceWidth::WIDEST.blocks_of_values();
+/// The maximum number of blocks in a slice: twice the number of blocks of values, for paired elements.
+const MOST_BLOCKS: usize = 2 * SliceWidth::WIDEST.blocks_of_values();
 
 /// An error: a sum does not fit into the type of its element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,9 +67,12 @@ impl Elements {
             ElementType::I32 => Sums::I32(filled(0, len)?),
             ElementType::I64 => Sums::I64(filled(0, len)?),
             ElementType::F64 => Sums::F64(filled(0.0, len)?),
-            ElementType::F32 | ElementType::F16 | ElementType::BF16 | ElementType::F32Exact => {
-                Sums::F32(filled(0.0, len)?)
-            }
+            ElementType::F32
+            | ElementType::F16
+            | ElementType::BF16
+            | ElementType::F32Exact
+            | ElementType::F16Paired
+            | ElementType::BF16Paired => Sums::F32(filled(0.0, len)?),
         };
         Ok(Self { element_type, sums, factor: 0, further: Vec::new() })
     }
@@ -110,10 +113,27 @@ impl Elements {
         self.parts().for_each(|(values, factor)| add(factor, values));
     }
 
-    /// Writes the first limbs of the elements in `range`, and zeros behind them, to `out`.
+    /// Writes the values of a SUM slice with the first limbs of the elements in `range`, and zeros behind them, to `out`.
     /// `range` is a slice without a result. `scales` are the scales of its blocks, which have `block` elements each. If
     /// `not_finite` is true, the elements may include NaN and infinities, which this function leaves out.
     pub(crate) fn write(
+        &self,
+        range: Range<usize>,
+        not_finite: bool,
+        (block, scales): (usize, &[Option<Scale>]),
+        out: &mut [i32],
+    ) {
+        if !self.element_type.is_paired() {
+            return self.write_first_limbs(range, not_finite, (block, scales), out);
+        }
+        let mut limbs = [0; 2 * SliceWidth::WIDEST.values()];
+        let limbs = limbs.get_mut(..2 * out.len()).unwrap_or_default();
+        self.write_first_limbs(range, not_finite, (block, scales), limbs);
+        vectors::pair_all(limbs, block, out);
+    }
+
+    /// Writes the first limbs of the elements in `range`, and zeros behind them, to `out`, as [`write`](Self::write) does.
+    fn write_first_limbs(
         &self,
         range: Range<usize>,
         not_finite: bool,
@@ -131,7 +151,7 @@ impl Elements {
                 vectors::quantise_all(values, (block, &multipliers), out);
             }
             // With one limb, all values are small multiples of its unit, so that their sums are exact in f64.
-            Sums::F32(_) if !not_finite && (self.element_type == ElementType::F32 || has_one_limb()) => {
+            Sums::F32(_) if !not_finite && (self.element_type.is_rounded() || has_one_limb()) => {
                 let multipliers = per_block(scales, |scale| scale.multiplier(1));
                 let parts: Vec<_> = self
                     .parts()
@@ -208,7 +228,7 @@ impl Elements {
         }
         match &self.sums {
             // These sums may be rounded.
-            Sums::F32(_) if self.element_type == ElementType::F32 => {
+            Sums::F32(_) if self.element_type.is_rounded() => {
                 let terms = self.parts().map(|(values, factor)| match values {
                     Sums::F32(values) => f64::from(at(values, element)) * f64::from(factor),
                     Sums::F64(_) | Sums::I32(_) | Sums::I64(_) => 0.0,
@@ -253,8 +273,11 @@ impl Elements {
                 sums.iter_mut().zip(integers.iter()).for_each(|(sum, integer)| *sum = integer.into());
             }
             Sums::F32(sums) => {
-                let units = per_block(scales, Scale::unit);
-                vectors::restore_all(integers, (block, &units), sums.get_mut(range).unwrap_or_default());
+                let (units, sums) = (per_block(scales, Scale::unit), sums.get_mut(range).unwrap_or_default());
+                match self.element_type.is_paired() {
+                    true => vectors::restore_pairs(integers, (block, &units), sums),
+                    false => vectors::restore_all(integers, (block, &units), sums),
+                }
             }
             Sums::F64(sums) => {
                 let sums = sums.get_mut(range).unwrap_or_default();

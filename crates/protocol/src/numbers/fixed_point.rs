@@ -28,6 +28,9 @@ const SUM_BITS: i32 = 31;
 /// of two. With larger weights, one bit is reserved for this rounding.
 const EXACT_WEIGHT_BITS: i32 = 7;
 
+/// The number of bits that the magnitude of a sum of paired elements may fill.
+const PAIRED_SUM_BITS: i32 = 15;
+
 /// The logarithm of [`MOST_MEMBERS`](crate::tags::MOST_MEMBERS), rounded up.
 const MOST_MEMBER_BITS: i32 = 15;
 
@@ -82,12 +85,20 @@ impl Scale {
             let further = further.div_ceil(step.cast_unsigned());
             return Some(scale(further.cast_signed() * step, step, further, 0));
         }
-        let is_exact = element_type.is_widened() && weight_bits <= EXACT_WEIGHT_BITS;
-        let bits = if is_exact { SUM_BITS } else { SUM_BITS - 1 };
+        let bits = match element_type.is_paired() {
+            // An element of 8 bits is below its bound by 2^7 of 2^15 units, and each member rounds by half a unit at most.
+            true => PAIRED_SUM_BITS - i32::from(member_bits > PAIRED_SUM_BITS - element_type.mantissa_bits()),
+            false => SUM_BITS - i32::from(!element_type.is_widened() || weight_bits > EXACT_WEIGHT_BITS),
+        };
         let first = lanes.exponent()? + weight_bits - bits;
-        // The error of the sum of N members is at most N / 2 units.
-        let by_floor = lanes.floor().map(|floor| floor - element_type.grid().0 - member_bits);
-        let unit = lanes.unit().map(|unit| by_floor.map_or(unit, |by_floor| unit.max(by_floor)));
+        // The error of the sum of N members is at most N / 2 units. The errors of paired elements are compared with
+        // those of N additions in 16 bits, whose mean square is N / 2 times that of one rounding.
+        let (coarser, finer) = match element_type.is_paired() {
+            true => (member_bits / 2, 0),
+            false => (0, member_bits),
+        };
+        let by_floor = lanes.floor().map(|floor| floor - element_type.grid().0 - finer);
+        let unit = lanes.unit().map(|unit| by_floor.map_or(unit, |by_floor| unit.max(by_floor)) + coarser);
         let missing = unit.map_or(0, |unit| (first - unit).max(0));
         if missing == 0 {
             return Some(scale(first, step, 0, 0));

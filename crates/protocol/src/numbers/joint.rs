@@ -14,7 +14,7 @@ const BITS_OF_TWO: u32 = 48;
 /// An all-reduce to which a member contributes the weighted sum of several parts, such as the gradients
 /// of the processes on its host.
 ///
-/// The parts are added exactly, except parts of [`ElementType::F32`], which are added in f64. The sum of a result is
+/// The parts are added exactly, except parts of [`ElementType::F32`] and of paired elements, which are added in f64. The sum of a result is
 /// rounded once, like that of an [`AllReduce`].
 ///
 /// It may also be a reduce-scatter, or a [`Broadcast`] of one part without a weight.
@@ -135,7 +135,7 @@ impl PartsSum {
     /// That is so if an element or a sum is not finite, or if exact sums may have more than 48 bits.
     pub fn bounds(self) -> Option<Bounds> {
         let bounds = Bounds::of_parts(self.bounds, self.weight)?;
-        let fits = self.element_type == ElementType::F32 || bounds.sums_fit(BITS_OF_TWO, self.weight);
+        let fits = self.element_type.is_rounded() || bounds.sums_fit(BITS_OF_TWO, self.weight);
         (self.is_finite && fits && !bounds.has_not_finite()).then_some(bounds)
     }
 }

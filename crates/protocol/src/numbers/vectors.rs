@@ -54,6 +54,27 @@ fn extent_of_block(values: &[f32]) -> Extent {
     }
 }
 
+/// The number of neighbouring elements whose largest magnitude determines the precision of paired elements.
+const NEIGHBOURS: usize = 8;
+
+/// Writes the extent of the largest magnitudes of all neighbours, for each block of `block` values, to `out`, until
+/// `out` is full.
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+pub(crate) fn extents_of_neighbours(values: &[f32], block: usize, out: &mut [Extent]) {
+    for (to, values) in out.iter_mut().zip(values.chunks(block)) {
+        let mut largest = [0.0; SliceWidth::MOST_VALUES_IN_BLOCK / NEIGHBOURS];
+        let (wholes, rest) = values.as_chunks::<NEIGHBOURS>();
+        let magnitude = |values: &[f32]| {
+            f32::from_bits(values.iter().fold(0, |most, value| most.max(value.to_bits() & F32_MAGNITUDE)))
+        };
+        largest.iter_mut().zip(wholes).for_each(|(to, values)| *to = magnitude(values));
+        if let Some(to) = largest.get_mut(wholes.len()) {
+            *to = magnitude(rest);
+        }
+        *to = extent_of(largest.get(..values.len().div_ceil(NEIGHBOURS)).unwrap_or_default());
+    }
+}
+
 /// Returns the extent of these values.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn extent(values: &[f32]) -> Extent {
@@ -155,6 +176,54 @@ pub(crate) fn restore_all(integers: ValuesView<'_>, (block, units): (usize, &[f6
         } else {
             // The product is exact in f64.
             out.iter_mut().zip(integers).for_each(|(to, integer)| *to = (f64::from(integer) * *unit) as f32);
+        }
+    }
+}
+
+/// Packs the integers of each block of `block` elements into values: element i and element i + block / 2 into one.
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+pub(crate) fn pair_all(integers: &[i32], block: usize, out: &mut [i32]) {
+    for (out, integers) in out.chunks_mut(block / 2).zip(integers.chunks(block)) {
+        let (lows, highs) = integers.split_at(integers.len().min(block / 2));
+        for (at, (out, low)) in out.iter_mut().zip(lows).enumerate() {
+            let high = highs.get(at).copied().unwrap_or_default();
+            *out = (high << 16).wrapping_add(*low);
+        }
+    }
+}
+
+/// Returns the sums of the two elements in a value.
+#[inline(always)]
+pub(crate) fn unpaired(value: i32) -> [i32; 2] {
+    let low = i32::from(value as i16);
+    [low, value.wrapping_sub(low) >> 16]
+}
+
+/// Returns the sums of the elements of a block, from its values.
+pub(crate) fn unpaired_all(values: ValuesView<'_>) -> Vec<i32> {
+    let sums = |place: usize| values.iter().map(move |value| unpaired(value)[place]);
+    sums(0).chain(sums(1)).collect()
+}
+
+/// Multiplies the sums of each block of `block` elements by the unit of the block.
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+pub(crate) fn restore_pairs(
+    values: ValuesView<'_>,
+    (block, units): (usize, &[f64]),
+    out: &mut [f32],
+) {
+    let blocks = values.bytes().chunks(block / 2 * size_of::<i32>());
+    for ((out, values), unit) in out.chunks_mut(block).zip(blocks).zip(units) {
+        // A sum has 16 bits and the unit is a power of two, so only a subnormal product is rounded.
+        let (lows, highs) = out.split_at_mut(out.len().min(block / 2));
+        for (at, value) in ValuesView::new(values).iter().enumerate() {
+            let [low, high] = unpaired(value).map(|sum| (f64::from(sum) * *unit) as f32);
+            if let Some(to) = lows.get_mut(at) {
+                *to = low;
+            }
+            if let Some(to) = highs.get_mut(at) {
+                *to = high;
+            }
         }
     }
 }

@@ -33,8 +33,9 @@ pub(crate) struct Layout {
     pub(crate) first: u64,
     /// The number of elements of the operation.
     len: usize,
-    /// The number of elements that a SUM slice carries.
     pub(crate) width: SliceWidth,
+    /// The binary logarithm of the number of elements in a value.
+    in_value_bits: u32,
     blocks: usize,
     sum_slices: usize,
     max_slices: usize,
@@ -48,12 +49,16 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    pub(crate) fn new(first: u64, len: usize, width: SliceWidth) -> Self {
-        let (sum_slices, slices_in_max) = (len.div_ceil(width.values()), width.slices_bounded_by_one());
+    /// Returns the layout of an all-reduce of `len` elements, of which a value of a SUM slice has `in_value`: 1 or 2.
+    pub(crate) fn new(first: u64, (len, in_value): (usize, usize), width: SliceWidth) -> Self {
+        let in_value_bits = in_value.ilog2();
+        let sum_slices = len.div_ceil(width.values() << in_value_bits);
+        let slices_in_max = (width.slices_bounded_by_one() >> in_value_bits).max(1);
         Self {
             first,
             len,
             width,
+            in_value_bits,
             blocks: len.div_ceil(width.values_in_block()),
             sum_slices,
             // An operation without elements has one MAX slice, which makes it a barrier and carries the total weight.
@@ -68,7 +73,7 @@ impl Layout {
     /// Four groups fit into the window, so that the agreement about a group overlaps with the groups before it.
     pub(crate) fn of_broadcast(first: u64, len: usize, width: SliceWidth, window: u32) -> Self {
         let group_bits = (window / 4).max(2).ilog2();
-        let (slices, slices_in_max) = (Self::new(first, len, width), (1 << group_bits) - 1);
+        let (slices, slices_in_max) = (Self::new(first, (len, 1), width), (1 << group_bits) - 1);
         Self {
             blocks: 0,
             max_slices: slices.sum_slices.div_ceil(slices_in_max).max(1),
@@ -85,6 +90,16 @@ impl Layout {
 
     pub(crate) fn max_slices(&self) -> usize {
         self.max_slices
+    }
+
+    /// Returns the number of elements that a SUM slice carries.
+    pub(crate) fn elements_in_slice(&self) -> usize {
+        self.width.values() << self.in_value_bits
+    }
+
+    /// Returns the number of blocks that a SUM slice carries.
+    pub(crate) fn blocks_in_slice(&self) -> usize {
+        self.width.blocks_of_values() << self.in_value_bits
     }
 
     /// Returns the number of elements in a block, which share a scale.
@@ -187,12 +202,13 @@ impl Layout {
 
     /// Returns the SUM slice that contains a block.
     pub(crate) fn slice_of(&self, block: usize) -> usize {
-        block / self.width.blocks_of_values()
+        // A division takes longer than shifts, and both factors are powers of two.
+        (block >> self.in_value_bits) / self.width.blocks_of_values()
     }
 
     /// Returns the blocks in the SUM slices `slices`.
     pub(crate) fn blocks_of(&self, slices: Range<usize>) -> Range<usize> {
-        let first_of = |slice: usize| (slice * self.width.blocks_of_values()).min(self.blocks);
+        let first_of = |slice: usize| (slice * self.blocks_in_slice()).min(self.blocks);
         first_of(slices.start)..first_of(slices.end)
     }
 
@@ -203,7 +219,7 @@ impl Layout {
 
     /// Returns the elements that the SUM slices `slices` carry.
     pub(crate) fn elements_of(&self, slices: Range<usize>) -> Range<usize> {
-        let first_of = |slice: usize| (slice * self.width.values()).min(self.len);
+        let first_of = |slice: usize| (slice * self.elements_in_slice()).min(self.len);
         first_of(slices.start)..first_of(slices.end)
     }
 

@@ -53,7 +53,7 @@ impl Tensor {
     /// width and a contribution of one part.
     /// This includes the contributed elements, and covers the time from its start until the caller takes the result.
     pub fn memory(&self, width: SliceWidth) -> u64 {
-        let layout = Layout::new(0, self.len, width);
+        let layout = Layout::new(0, (self.len, self.element_type.elements_in_value()), width);
         // While the vector of runs grows, its old and new buffers together have up to three entries for each run.
         let per_sum_slice = size_of::<Totals>() + size_of::<Option<Rank>>() + 3 * size_of::<Run>();
         let per_block =
@@ -131,7 +131,7 @@ fn owners(tensor: &Tensor, layout: Layout) -> Result<Vec<Option<Rank>>, TryReser
         let Some(OwnedPart { owner, .. }) = parts.first() else { continue };
         let first = end;
         end += parts.iter().map(|part| part.len).sum::<usize>();
-        let width = layout.width.values();
+        let width = layout.elements_in_slice();
         for slice in first.div_ceil(width)..end.div_ceil(width) {
             if layout.elements(slice).end <= end
                 && let Some(to) = owners.get_mut(slice)

@@ -58,7 +58,7 @@ impl<C> Operations<C> {
     fn layout(&self, first: u64, tensor: &Tensor) -> Layout {
         match tensor.collective.root() {
             Some(_) => Layout::of_broadcast(first, tensor.len, self.width, self.window),
-            None => Layout::new(first, tensor.len, self.width),
+            None => Layout::new(first, (tensor.len, tensor.element_type.elements_in_value()), self.width),
         }
     }
 

@@ -14,6 +14,7 @@ use tributary_wire::ValuesView;
 use super::Operation;
 use crate::numbers::fixed_point::Scale;
 use crate::numbers::lanes::owner;
+use crate::numbers::vectors::unpaired_all;
 use crate::numbers::{Class, DoesNotFit, NotFinite};
 
 /// The blocks that have a rest, and the sums of these blocks that have arrived.
@@ -155,9 +156,13 @@ impl<C> Operation<C> {
             self.elements.finish_slice(self.layout.elements(slice), (block_len, scales), values);
             return;
         }
-        for (block, values) in blocks.zip(values.chunks(block_len)) {
+        for (block, values) in blocks.zip(values.chunks(block_len / self.tensor.element_type.elements_in_value())) {
             let len = self.layout.elements_of_block(block).len();
-            self.hold(block, 0, values.iter().take(len));
+            if self.tensor.element_type.is_paired() {
+                self.hold(block, 0, unpaired_all(values).into_iter().take(len));
+            } else {
+                self.hold(block, 0, values.iter().take(len));
+            }
         }
     }
 

@@ -29,7 +29,9 @@ fn measured(data: &GradientData, slices: usize, width: SliceWidth) -> Bounds {
         GradientData::F32(values)
         | GradientData::F16(values)
         | GradientData::BF16(values)
-        | GradientData::F32Exact(values) => values.chunks(piece).for_each(|piece| bounds.add_floats(piece)),
+        | GradientData::F32Exact(values)
+        | GradientData::F16Paired(values)
+        | GradientData::BF16Paired(values) => values.chunks(piece).for_each(|piece| bounds.add_floats(piece)),
     }
     bounds
 }
@@ -57,7 +59,7 @@ fn with_and_without(operation: &AllReduce, bounds: Bounds) -> [(Vec<Slice>, Vec<
 /// Generates any contents, including NaN, infinities, subnormals, and integers that are too large.
 fn data() -> impl Strategy<Value = GradientData> {
     let bits = prop_oneof![any::<u32>(), Just(0), 0..1000_u32, any::<f32>().prop_map(f32::to_bits)];
-    (prop::collection::vec(bits, 0..1500), 0..5).prop_map(|(bits, kind)| {
+    (prop::collection::vec(bits, 0..1500), 0..7).prop_map(|(bits, kind)| {
         let floats = || bits.iter().map(|bits| f32::from_bits(*bits)).collect::<Vec<_>>();
         let integers = || bits.iter().map(|bits| bits.cast_signed()).collect::<Vec<_>>();
         match kind {
@@ -65,6 +67,8 @@ fn data() -> impl Strategy<Value = GradientData> {
             1 => GradientData::F32Exact(floats()),
             2 => GradientData::F64(floats().into_iter().map(|value| f64::from(value) * 1.1).collect()),
             3 => GradientData::I32(integers()),
+            4 => GradientData::F16Paired(floats()),
+            5 => GradientData::BF16Paired(floats()),
             _ => GradientData::I64(integers().into_iter().map(|value| i64::from(value) << 29).collect()),
         }
     })

@@ -16,6 +16,7 @@ fn data(element_type: ElementType, values: Vec<f32>) -> GradientData {
     match element_type {
         ElementType::F16 => GradientData::F16(values),
         ElementType::BF16 => GradientData::BF16(values),
+        ElementType::BF16Paired => GradientData::BF16Paired(values),
         _ => GradientData::F32(values),
     }
 }
@@ -55,14 +56,19 @@ fn played(operation: JointAllReduce) -> (Vec<Slice>, Vec<f32>) {
 /// Generates the elements of one to four processes, with their weights. `powers` is the range of the
 /// elements' exponents.
 fn parts(powers: std::ops::Range<i32>) -> impl Strategy<Value = (ElementType, Vec<(Vec<f32>, u32)>)> {
-    let kind = prop_oneof![Just(ElementType::F32), Just(ElementType::F16), Just(ElementType::BF16)];
+    let kind = prop_oneof![
+        Just(ElementType::F32),
+        Just(ElementType::F16),
+        Just(ElementType::BF16),
+        Just(ElementType::BF16Paired)
+    ];
     let value = (-1.0_f32..1.0, powers).prop_map(|(value, power)| value * 2f32.powi(power));
     let value = prop_oneof![20 => value, 1 => Just(0.0)];
     let lens = prop_oneof![Just(1_usize), Just(300), Just(700)];
     (kind, lens, 1..5_usize).prop_flat_map(move |(kind, len, processes)| {
         let round = move |value: f32| match kind {
             ElementType::F16 => f16::from_f32(value).to_f32(),
-            ElementType::BF16 => bf16::from_f32(value).to_f32(),
+            ElementType::BF16 | ElementType::BF16Paired => bf16::from_f32(value).to_f32(),
             _ => value,
         };
         let part = (prop::collection::vec(value.clone().prop_map(round), len), 1..4_u32);
@@ -95,15 +101,21 @@ fn check_sum_of_parts(element_type: ElementType, parts: &[(Vec<f32>, u32)]) -> R
         factor: *factor,
     };
     let (nearest, rest, bounds) = summed(element_type, parts, 256);
-    let has_bounds = bounds.is_some();
+    let (has_bounds, len) = (bounds.is_some(), nearest.len());
     let (_, expected) = played(joint(parts.iter().map(part).collect(), weight, None));
     if has_bounds {
         let two = [nearest, rest].map(|values| Part { data: data(element_type, values), factor: 1 });
         let (_, sums) = played(joint(two.into(), weight, bounds));
         for (at, (sum, expected)) in sums.into_iter().zip(expected).enumerate() {
-            let magnitude: f64 =
-                parts.iter().map(|(values, factor)| f64::from(*factor) * f64::from(values[at].abs())).sum();
-            let allowed = if element_type == ElementType::F32 { magnitude * 2f64.powi(-11) } else { 0.0 };
+            let magnitude = |at: usize| -> f64 {
+                parts.iter().map(|(values, factor)| f64::from(*factor) * f64::from(values[at].abs())).sum()
+            };
+            let neighbours = at / 8 * 8..len.min(at / 8 * 8 + 8);
+            let allowed = match element_type {
+                ElementType::F32 => magnitude(at) * 2f64.powi(-11),
+                ElementType::BF16Paired => neighbours.map(magnitude).fold(0.0, f64::max) * 2f64.powi(-8),
+                _ => 0.0,
+            };
             prop_assert!((f64::from(sum) - f64::from(expected)).abs() <= allowed, "{at}: {sum} {expected}");
         }
     }

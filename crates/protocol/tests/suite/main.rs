@@ -10,6 +10,7 @@ mod format;
 mod generation_changes;
 mod generations;
 mod joint;
+mod pairs;
 mod reduce_scatter;
 mod schedules;
 mod server;

@@ -151,6 +151,12 @@ pub(crate) fn elements(element_type: &str, lines: &[String]) -> GradientData {
             GradientData::F16(numbers().map(|bits| half::f16::from_bits(bits as u16).to_f32()).collect())
         }
         "bf16" => GradientData::BF16(numbers().map(|bits| f32::from_bits((bits as u32) << 16)).collect()),
+        "f16 (paired)" => {
+            GradientData::F16Paired(numbers().map(|bits| half::f16::from_bits(bits as u16).to_f32()).collect())
+        }
+        "bf16 (paired)" => {
+            GradientData::BF16Paired(numbers().map(|bits| f32::from_bits((bits as u32) << 16)).collect())
+        }
         "f64" => GradientData::F64(numbers().map(f64::from_bits).collect()),
         "i32" => GradientData::I32(numbers().map(|bits| bits as i32).collect()),
         "i64" => GradientData::I64(numbers().map(|bits| bits as i64).collect()),

@@ -164,13 +164,16 @@ fn is_sum(sums: &Sums, range: Range<usize>, run: &Run, inside: &[&AllReduce], is
         Some(GradientData::F64(_)) => 53,
         _ => 24,
     };
+    let is_paired = inside.first().is_some_and(|operation| operation.data.element_type().elements_in_value() == 2);
     weight == run.weight
         && range.into_iter().all(|element| {
             let exact: f64 = contributions.iter().map(|values| values[element]).sum();
             let magnitude: f64 = contributions.iter().map(|values| values[element].abs()).sum();
             // The reference sum in f64 is rounded, too.
             let allowed = magnitude * (2f64.powi(-precise) + 2f64.powi(-50)) + 2f64.powi(-149);
-            let allowed = if is_cut { allowed + 2f64.powi(-22) } else { allowed };
+            let allowed = allowed + if is_paired { of_pairs(&contributions, element) } else { 0.0 };
+            let cut = if is_paired { -6 } else { -22 };
+            let allowed = if is_cut { allowed + 2f64.powi(cut) } else { allowed };
             let is_near = |sum: f64| (sum - exact).abs() <= allowed;
             match sums {
                 Sums::I32(sums) => f64::from(sums[element]) == exact,
@@ -181,6 +184,19 @@ fn is_sum(sums: &Sums, range: Range<usize>, run: &Run, inside: &[&AllReduce], is
                 Sums::F64(sums) => is_same(sums[element], exact),
             }
         })
+}
+
+/// Returns the largest error of the sum of paired elements, as in section 10.1 of the specification.
+fn of_pairs(contributions: &[Vec<f64>], element: usize) -> f64 {
+    let members = contributions.len() as i32;
+    let bits = (members as f64).log2().ceil();
+    let neighbours = element / 8 * 8..element / 8 * 8 + 8;
+    let of_member = |values: &Vec<f64>| {
+        let values = &values[neighbours.start..neighbours.end.min(values.len())];
+        values.iter().filter(|value| value.is_finite()).fold(0.0, |most, value| value.abs().max(most))
+    };
+    let largest = contributions.iter().map(of_member).fold(0.0, f64::max);
+    f64::from(members) * 2f64.powf((bits / 2.0).floor() - 10.0) * largest
 }
 
 /// Returns true if both outcomes have the same bits.
@@ -211,7 +227,9 @@ fn contribution(operation: &AllReduce) -> Vec<f64> {
         GradientData::F32(values)
         | GradientData::F16(values)
         | GradientData::BF16(values)
-        | GradientData::F32Exact(values) => values.iter().map(|&x| x.into()).collect(),
+        | GradientData::F32Exact(values)
+        | GradientData::F16Paired(values)
+        | GradientData::BF16Paired(values) => values.iter().map(|&x| x.into()).collect(),
         GradientData::F64(values) => values.clone(),
         GradientData::I32(values) => values.iter().map(|&x| x.into()).collect(),
         GradientData::I64(values) => values.iter().map(|&x| x as f64).collect(),
