@@ -321,10 +321,12 @@ fn parse_element_type(name: &str) -> PyResult<ElementType> {
         "bf16" => Ok(ElementType::Bf16),
         "i32" => Ok(ElementType::I32),
         "f32_exact" => Ok(ElementType::F32Exact),
+        "f16_exact" => Ok(ElementType::F16Exact),
+        "bf16_exact" => Ok(ElementType::Bf16Exact),
         "f64" => Ok(ElementType::F64),
         "i64" => Ok(ElementType::I64),
         _ => Err(PyValueError::new_err(format!(
-            "element type {name:?}: f32, f32_exact, f16, bf16, f64, i32 and i64 can be reduced"
+            "element type {name:?}: f32, f16 and bf16, also with _exact, f64, i32 and i64 can be reduced"
         ))),
     }
 }

@@ -29,7 +29,7 @@ DEFAULT_SOCKET = "/run/tributary/agent.sock"
 LONGEST_NAME = 1024
 """The longest name of a tensor, in bytes."""
 PRECISIONS = ("standard", "float32")
-"""The precisions of sums of float32."""
+"""The precisions of sums of float32, float16 and bfloat16."""
 REPORT_INTERVAL = 10.0
 """Seconds between two log entries about contributions that are not finite."""
 LARGEST_WEIGHT = 2**32 - 1
@@ -180,8 +180,10 @@ class Job(SharesMemory):
             deadline: seconds that the all-reduce may take after the end of the previous ones. If an earlier
                 all-reduce has passed its deadline, and no result has arrived since, the seconds of both count from
                 the same moment.
-            precision: "float32" rounds each exact sum of float32 to the nearest float32; with "standard" the error is
-                at most 2^-12 of the sum of the contributions' magnitudes. It must be the same on all members [default:
+            precision: "float32" rounds each exact sum of float32, float16 and bfloat16 to the nearest float32. With
+                "standard" the error of float32 is at most 2^-12 of the sum of the contributions' magnitudes, and the mean
+                square error of 16-bit floats is about that of additions in 16 bits, or smaller, for half the bytes
+                (docs/numbers.md). It must be the same on all members [default:
                 TRIBUTARY_PRECISION, or "standard"].
 
         Returns:
@@ -593,7 +595,7 @@ def _with_precision(element_type: str, precision: str | None) -> str:
     wanted = precision or os.environ.get("TRIBUTARY_PRECISION") or "standard"
     if wanted not in PRECISIONS:
         raise ValueError(f'unknown precision "{wanted}": give {" or ".join(PRECISIONS)}')
-    return "f32_exact" if wanted == "float32" and element_type == "f32" else element_type
+    return f"{element_type}_exact" if wanted == "float32" and element_type in ("f32", "f16", "bf16") else element_type
 
 
 def _checked_name(name: str) -> str:

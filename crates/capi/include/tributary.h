@@ -50,7 +50,11 @@ typedef enum {
     /* double, with the double that is nearest to the exact sum. */
     TRIBUTARY_FLOAT64 = 5,
     TRIBUTARY_INT32 = 6,
-    TRIBUTARY_INT64 = 7
+    TRIBUTARY_INT64 = 7,
+    /* As float16; the sum is the float32 nearest to the exact sum, rounded to float16. */
+    TRIBUTARY_FLOAT16_EXACT = 8,
+    /* As bfloat16; the sum is the float32 nearest to the exact sum, rounded to bfloat16. */
+    TRIBUTARY_BFLOAT16_EXACT = 9
 } tributary_type;
 
 /* A rank's part in a job. */

@@ -139,6 +139,8 @@ pub(crate) fn element_type(number: u32) -> Result<(ElementType, usize), Error> {
         5 => Ok((ElementType::F64, 8)),
         6 => Ok((ElementType::I32, 4)),
         7 => Ok((ElementType::I64, 8)),
+        8 => Ok((ElementType::F16Exact, 2)),
+        9 => Ok((ElementType::Bf16Exact, 2)),
         _ => Err(Error::argument(format!("{number} is not a tributary_type"))),
     }
 }

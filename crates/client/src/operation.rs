@@ -141,7 +141,10 @@ pub(crate) fn milliseconds(deadline: Duration) -> u64 {
 
 fn bytes_of(element_type: v1::ElementType) -> usize {
     match element_type {
-        v1::ElementType::F16 | v1::ElementType::Bf16 => 2,
+        v1::ElementType::F16
+        | v1::ElementType::Bf16
+        | v1::ElementType::F16Exact
+        | v1::ElementType::Bf16Exact => 2,
         v1::ElementType::F64 | v1::ElementType::I64 => 8,
         v1::ElementType::F32
         | v1::ElementType::F32Exact

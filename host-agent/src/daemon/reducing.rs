@@ -219,8 +219,10 @@ fn check_name(name: &str) -> Result<(), Status> {
 fn element_type(number: i32) -> Result<ElementType, Status> {
     match v1::ElementType::try_from(number) {
         Ok(v1::ElementType::F32) => Ok(ElementType::F32),
-        Ok(v1::ElementType::F16) => Ok(ElementType::F16),
-        Ok(v1::ElementType::Bf16) => Ok(ElementType::BF16),
+        Ok(v1::ElementType::F16) => Ok(ElementType::F16Paired),
+        Ok(v1::ElementType::Bf16) => Ok(ElementType::BF16Paired),
+        Ok(v1::ElementType::F16Exact) => Ok(ElementType::F16),
+        Ok(v1::ElementType::Bf16Exact) => Ok(ElementType::BF16),
         Ok(v1::ElementType::I32) => Ok(ElementType::I32),
         Ok(v1::ElementType::F32Exact) => Ok(ElementType::F32Exact),
         Ok(v1::ElementType::F64) => Ok(ElementType::F64),

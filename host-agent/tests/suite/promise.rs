@@ -15,6 +15,11 @@ const WIDE: i32 = 120;
 /// The largest error of a sum in the standard precision, relative to the sum of its contributions'
 /// magnitudes.
 const STANDARD: f64 = 1.0 / 4096.0;
+/// The largest error of the sum of two 16-bit floats before it is rounded to 16 bits, relative to the largest magnitude
+/// that a rank contributes to one of [`NEIGHBOURS`] elements.
+const PAIRED: f64 = 1.0 / 512.0;
+/// The number of neighbouring elements that determine the error of 16-bit floats.
+const NEIGHBOURS: usize = 8;
 
 /// An element type with the sum that the documentation promises.
 trait Summed: Element + Debug {
@@ -112,15 +117,25 @@ async fn check<T: Summed>(jobs: &[Job; 2], random: &mut StdRng, len: usize, elem
         bytemuck::cast_slice::<T, u8>(&sums) == bytemuck::cast_slice::<T, u8>(&others),
         "{element_type:?}"
     );
-    for ((&a, &b), &sum) in inputs[0].iter().zip(&inputs[1]).zip(&sums) {
+    for (at, ((&a, &b), &sum)) in inputs[0].iter().zip(&inputs[1]).zip(&sums).enumerate() {
         let (exact, sum) = (a.sum(b).value(), sum.value());
         let is_right = sum == exact || (sum.is_nan() && exact.is_nan());
-        let is_standard = element_type == ElementType::F32 && exact.is_finite();
-        let is_near = || (sum - exact).abs() <= STANDARD * (a.value().abs() + b.value().abs());
-        // If a sum exceeds f32's range by less than its permitted error, it may be infinite.
-        let may_overflow = || exact.abs() >= 127.0_f64.exp2();
+        let allowed = match element_type {
+            ElementType::F32 => STANDARD * (a.value().abs() + b.value().abs()),
+            ElementType::F16 | ElementType::Bf16 => {
+                let neighbours = at / NEIGHBOURS * NEIGHBOURS..len.min((at / NEIGHBOURS + 1) * NEIGHBOURS);
+                let magnitudes = inputs.iter().flat_map(|inputs| &inputs[neighbours.clone()]);
+                let magnitudes = magnitudes.map(|value| value.value().abs());
+                PAIRED * magnitudes.filter(|magnitude| magnitude.is_finite()).fold(0.0, f64::max)
+            }
+            _ => 0.0,
+        };
+        let is_near = || {
+            let [least, most] = [-allowed, allowed].map(|error| T::of(a.value() + b.value() + error).value());
+            (least..=most).contains(&sum)
+        };
         assert!(
-            is_right || is_standard && (is_near() || may_overflow()),
+            is_right || allowed > 0.0 && exact.is_finite() && is_near(),
             "{element_type:?}: {a:?} + {b:?} = {sum:e}, and should be {exact:e}"
         );
     }
@@ -135,9 +150,11 @@ async fn sums_of_adversarial_inputs_keep_the_promise_on_numbers() {
     let mut done = 0;
     while done < count {
         let len = (AT_ONCE - random.random_range(0..300)).min(count - done);
-        match random.random_range(0..6) {
+        match random.random_range(0..8) {
             0 => check::<f16>(&jobs, &mut random, len, ElementType::F16).await,
             1 => check::<bf16>(&jobs, &mut random, len, ElementType::Bf16).await,
+            4 => check::<f16>(&jobs, &mut random, len, ElementType::F16Exact).await,
+            5 => check::<bf16>(&jobs, &mut random, len, ElementType::Bf16Exact).await,
             2 => check::<f64>(&jobs, &mut random, len, ElementType::F64).await,
             3 => check::<f32>(&jobs, &mut random, len, ElementType::F32Exact).await,
             _ => check::<f32>(&jobs, &mut random, len, ElementType::F32).await,

@@ -49,6 +49,8 @@ class ElementType:
     sum_layout: str
     d: int = 0
     q: int = 0
+    in_value: int = 1
+    """The number of elements in a value of a SUM slice."""
 
     @property
     def is_float(self) -> bool:
@@ -83,17 +85,21 @@ class ElementType:
 
     def bounds(self, block: Sequence[Number], weight: int, rank: int) -> list[int]:
         """Returns the lanes of a block: top, fine and floor (section 10.3)."""
-        magnitudes = [abs(x) for x in block if math.isfinite(x) and x]
+        finite = [abs(x) if math.isfinite(x) else 0 for x in block]
+        if self.in_value == 2:
+            finite = [max(group) for group in chunks(finite, 8)]
+        magnitudes = [x for x in finite if x]
         if not magnitudes or not weight:
             return [0, 0, 0]
         if not self.is_float:
             return [int(max(magnitudes)).bit_length() << 16 | rank, 0, 0]
         e, f = math.frexp(max(magnitudes))[1], math.frexp(min(magnitudes))[1] - 1
         top, fine, floor = BIAS + e, BIAS - max(f - self.d, self.q), 0
-        if self.number == 1:
+        if self.number in (1, 8, 9):
             c = weight.bit_length() - 1
             fine = max(1, fine - c)
-            floor = BIAS + f + c if len(magnitudes) == len(block) else 0
+            is_floor = len(magnitudes) == len(finite) and all(map(math.isfinite, block))
+            floor = BIAS + f + c if is_floor else 0
         return [bound << 16 | rank if bound else 0 for bound in (top, fine, floor)]
 
     def scale(self, lanes: Sequence[int], total: int, members: int) -> Scale | None:
@@ -107,9 +113,14 @@ class ElementType:
             further = divided_up(max(0, top + b - 31), step)
             return Scale(further * step, further, step)
         u = BIAS - fine
-        first = top - BIAS + b - (31 if self.sum_layout == ">f" and b <= 7 else 30)
+        if self.in_value == 2:
+            first = top - BIAS + b - (15 if m <= (4 if self.layout == ">e" else 7) else 14)
+        else:
+            first = top - BIAS + b - (31 if self.sum_layout == ">f" and b <= 7 else 30)
         if floor:
-            u = max(u, floor - BIAS - self.d - m)
+            u = max(u, floor - BIAS - self.d - (m if self.in_value == 1 else 0))
+        if self.in_value == 2 and u > self.q:
+            u += m // 2
         missing = max(0, first - u)
         if not missing:
             return Scale(first)
@@ -126,6 +137,8 @@ TYPES = {
     "f32, precision float32": ElementType(5, ">f", ">f", 23, -149),
     "f64": ElementType(6, ">d", ">d", 52, -1074),
     "i64": ElementType(7, ">q", ">q"),
+    "f16 (paired)": ElementType(8, ">e", ">f", 9, -24, 2),
+    "bf16 (paired)": ElementType(9, ">f", ">f", 9, -133, 2),
 }
 
 
@@ -197,9 +210,10 @@ class Operation:
 
     def __post_init__(self) -> None:
         self.block = min(self.width, 128)
-        self.blocks = max(1, self.width // 128)
-        self.bounded = (self.width - 1) // (3 * self.blocks)
-        self.sum_slices = divided_up(self.length, self.width)
+        in_value = self.kind.in_value
+        self.blocks = max(1, self.width // 128) * in_value
+        self.bounded = (self.width - 1) // (3 * self.blocks // in_value) // in_value
+        self.sum_slices = divided_up(self.length, self.width * in_value)
         self.max_slices = max(1, divided_up(self.sum_slices, self.bounded))
 
     def at(self, seq: int) -> int:
@@ -264,10 +278,27 @@ class Operation:
         for number, block in enumerate(blocks):
             scale = self.scale(number) or Scale(0)
             limbs = [scale.limbs(self.kind.product(weight, x)) for x in block]
-            sums += [limb[0] for limb in limbs]
+            sums += self.first_limbs([limb[0] for limb in limbs])
             rest += [classify(x) for x in block] if self.has_classes(number) else []
             rest += scale.pack(limbs)
         return sums, rest
+
+    def first_limbs(self, limbs: list[int]) -> list[int]:
+        """Returns the values of a block in its SUM slice (section 10.5)."""
+        if self.kind.in_value == 1:
+            return limbs
+        half = self.block // 2
+        limbs = limbs + [0] * (self.block - len(limbs))
+        return [low + (high << 16) for low, high in zip(limbs[:half], limbs[half:], strict=True)]
+
+    def first_sums(self, first: Iterator[int], elements: int) -> list[int]:
+        """Reads the sums of what `first_limbs` arranges."""
+        if self.kind.in_value == 1:
+            return [next(first) for _ in range(elements)]
+        values = [next(first) for _ in range(self.block // 2)]
+        lows = [signed(value, 16) for value in values]
+        highs = [signed((value - low) >> 16, 16) for value, low in zip(values, lows, strict=True)]
+        return (lows + highs)[:elements]
 
     def sums(self) -> list[str]:
         """Returns the sums of all elements, from the results of all slices (sections 10.5 and 10.6)."""
@@ -278,8 +309,9 @@ class Operation:
         for block, elements in enumerate(self.lengths()):
             scale = self.scale(block) or Scale(0)
             classes = [next(rest) if self.has_classes(block) else 0 for _ in range(elements)]
-            for kind, further in zip(classes, scale.unpack(rest, elements), strict=True):
-                limbs = [next(first), *further]
+            firsts = self.first_sums(first, elements)
+            for one, kind, further in zip(firsts, classes, scale.unpack(rest, elements), strict=True):
+                limbs = [one, *further]
                 total: Fraction | float = sum((n * scale.unit(k) for k, n in enumerate(limbs)), Fraction(0))
                 up, down = kind & 0xFFFF, kind >> 16
                 if up or down:

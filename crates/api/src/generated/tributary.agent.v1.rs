@@ -574,7 +574,8 @@ pub enum ElementType {
     Unspecified = 0,
     /// 32-bit float. The error of a sum is at most 2^-12 of the sum of the contributions' magnitudes.
     F32 = 1,
-    /// 16-bit float (IEEE 754). A sum is the F32 nearest to the exact sum, rounded to 16 bits.
+    /// 16-bit float (IEEE 754). Two elements share 32 bits in the network. The mean square error of sums is about that of
+    /// additions in this type, or smaller.
     F16 = 2,
     /// 16-bit bfloat16. Sums as for F16.
     Bf16 = 3,
@@ -586,6 +587,10 @@ pub enum ElementType {
     F64 = 6,
     /// 64-bit integer. Sums are exact, as with I32.
     I64 = 7,
+    /// 16-bit float (IEEE 754). A sum is the F32 nearest to the exact sum, rounded to 16 bits.
+    F16Exact = 8,
+    /// 16-bit bfloat16. Sums as for F16_EXACT.
+    Bf16Exact = 9,
 }
 impl ElementType {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -602,6 +607,8 @@ impl ElementType {
             Self::F32Exact => "ELEMENT_TYPE_F32_EXACT",
             Self::F64 => "ELEMENT_TYPE_F64",
             Self::I64 => "ELEMENT_TYPE_I64",
+            Self::F16Exact => "ELEMENT_TYPE_F16_EXACT",
+            Self::Bf16Exact => "ELEMENT_TYPE_BF16_EXACT",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -615,6 +622,8 @@ impl ElementType {
             "ELEMENT_TYPE_F32_EXACT" => Some(Self::F32Exact),
             "ELEMENT_TYPE_F64" => Some(Self::F64),
             "ELEMENT_TYPE_I64" => Some(Self::I64),
+            "ELEMENT_TYPE_F16_EXACT" => Some(Self::F16Exact),
+            "ELEMENT_TYPE_BF16_EXACT" => Some(Self::Bf16Exact),
             _ => None,
         }
     }

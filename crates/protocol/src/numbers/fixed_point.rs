@@ -97,8 +97,10 @@ impl Scale {
             true => (member_bits / 2, 0),
             false => (0, member_bits),
         };
-        let by_floor = lanes.floor().map(|floor| floor - element_type.grid().0 - finer);
-        let unit = lanes.unit().map(|unit| by_floor.map_or(unit, |by_floor| unit.max(by_floor)) + coarser);
+        let (digits, lowest) = element_type.grid();
+        let by_floor = lanes.floor().map(|floor| floor - digits - finer);
+        let unit = lanes.unit().map(|unit| by_floor.map_or(unit, |by_floor| unit.max(by_floor)));
+        let unit = unit.map(|unit| if unit > lowest { unit + coarser } else { unit });
         let missing = unit.map_or(0, |unit| (first - unit).max(0));
         if missing == 0 {
             return Some(scale(first, step, 0, 0));

@@ -207,11 +207,7 @@ pub(crate) fn unpaired_all(values: ValuesView<'_>) -> Vec<i32> {
 
 /// Multiplies the sums of each block of `block` elements by the unit of the block.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-pub(crate) fn restore_pairs(
-    values: ValuesView<'_>,
-    (block, units): (usize, &[f64]),
-    out: &mut [f32],
-) {
+pub(crate) fn restore_pairs(values: ValuesView<'_>, (block, units): (usize, &[f64]), out: &mut [f32]) {
     let blocks = values.bytes().chunks(block / 2 * size_of::<i32>());
     for ((out, values), unit) in out.chunks_mut(block).zip(blocks).zip(units) {
         // A sum has 16 bits and the unit is a power of two, so only a subnormal product is rounded.

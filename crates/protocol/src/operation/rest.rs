@@ -156,7 +156,9 @@ impl<C> Operation<C> {
             self.elements.finish_slice(self.layout.elements(slice), (block_len, scales), values);
             return;
         }
-        for (block, values) in blocks.zip(values.chunks(block_len / self.tensor.element_type.elements_in_value())) {
+        for (block, values) in
+            blocks.zip(values.chunks(block_len / self.tensor.element_type.elements_in_value()))
+        {
             let len = self.layout.elements_of_block(block).len();
             if self.tensor.element_type.is_paired() {
                 self.hold(block, 0, unpaired_all(values).into_iter().take(len));

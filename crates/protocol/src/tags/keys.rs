@@ -65,7 +65,10 @@ impl Coefficients {
             values: Multipliers::new(field, &values),
             weight: number(after),
             owners: owners.chain(further_owners).map(number).collect(),
-            digest_of_lanes: Multipliers::new(field, &digest.chain(further_digest).map(number).collect::<Vec<_>>()),
+            digest_of_lanes: Multipliers::new(
+                field,
+                &digest.chain(further_digest).map(number).collect::<Vec<_>>(),
+            ),
             digest: [number(after_digest), number(after_digest + 1)],
         }
     }

@@ -59,9 +59,8 @@ impl PairedSums {
 
     /// Returns the sums of the square errors of the fabric and of the ring, over these elements.
     fn errors(&self, elements: impl Iterator<Item = usize> + Clone) -> [f64; 2] {
-        [&self.fabric, &self.ring].map(|sums| {
-            elements.clone().map(|at| (sums[at] - self.exact[at]).powi(2)).sum()
-        })
+        [&self.fabric, &self.ring]
+            .map(|sums| elements.clone().map(|at| (sums[at] - self.exact[at]).powi(2)).sum())
     }
 }
 

@@ -110,7 +110,9 @@ pub(crate) fn inputs(setup: &Setup, most: usize) -> Vec<Vec<AllReduce>> {
                 1 => GradientData::F16(floats.into_iter().map(|x| f16::from_f32(x).to_f32()).collect()),
                 2 => GradientData::BF16(floats.into_iter().map(|x| bf16::from_f32(x).to_f32()).collect()),
                 3 => GradientData::I32((0..len).map(|_| rng.random_range(-1000..1000)).collect()),
-                4 => GradientData::BF16Paired(floats.into_iter().map(|x| bf16::from_f32(x).to_f32()).collect()),
+                4 => {
+                    GradientData::BF16Paired(floats.into_iter().map(|x| bf16::from_f32(x).to_f32()).collect())
+                }
                 5 => GradientData::F32((0..len).map(|_| wild()).collect()),
                 6 => GradientData::F32Exact((0..len).map(|_| wild()).collect()),
                 7 => GradientData::BF16Paired((0..len).map(|_| bf16::from_f32(wild()).to_f32()).collect()),

@@ -51,6 +51,12 @@ impl Segment {
             ElementType::BF16 => {
                 GradientData::BF16(self.read_widened::<bf16>(place, cast_vec(vector), floats)?)
             }
+            ElementType::F16Paired => {
+                GradientData::F16Paired(self.read_widened::<f16>(place, cast_vec(vector), floats)?)
+            }
+            ElementType::BF16Paired => {
+                GradientData::BF16Paired(self.read_widened::<bf16>(place, cast_vec(vector), floats)?)
+            }
             ElementType::I32 => {
                 let integers = |integers: &[i32]| bounds.add_integers(integers);
                 GradientData::I32(self.read(place, cast_vec(vector), integers)?)
@@ -153,8 +159,12 @@ impl Segment {
     /// The errors of [`write_elements`](Self::write_elements).
     pub(crate) fn write(&self, place: ElementRange, sums: &Sums) -> io::Result<()> {
         match (sums, place.element_type) {
-            (Sums::F32(sums), ElementType::F16) => self.write_rounded(place, sums, f16::from_f32),
-            (Sums::F32(sums), ElementType::BF16) => self.write_rounded(place, sums, bf16::from_f32),
+            (Sums::F32(sums), ElementType::F16 | ElementType::F16Paired) => {
+                self.write_rounded(place, sums, f16::from_f32)
+            }
+            (Sums::F32(sums), ElementType::BF16 | ElementType::BF16Paired) => {
+                self.write_rounded(place, sums, bf16::from_f32)
+            }
             (Sums::F32(sums), _) => self.write_elements(place, sums),
             (Sums::F64(sums), _) => self.write_elements(place, sums),
             (Sums::I32(sums), _) => self.write_elements(place, sums),

@@ -33,7 +33,11 @@ pub(crate) struct SummedParts {
 /// Returns true if [`sum`] may add elements of this type.
 pub(crate) fn can_sum(element_type: ElementType) -> bool {
     match element_type {
-        ElementType::F32 | ElementType::F16 | ElementType::BF16 => true,
+        ElementType::F32
+        | ElementType::F16
+        | ElementType::BF16
+        | ElementType::F16Paired
+        | ElementType::BF16Paired => true,
         // Sums of these have more bits than two f32, or none of the bits of a float.
         ElementType::F32Exact | ElementType::F64 | ElementType::I32 | ElementType::I64 => false,
     }
@@ -94,8 +98,12 @@ fn sum_piece(
             let offset = place.offset + at * element_type.bytes();
             let (is_there, narrow) = (*is_there, &mut narrow);
             match element_type {
-                ElementType::F16 => segment.copy_widened::<f16>(is_there, offset, narrow, elements)?,
-                ElementType::BF16 => segment.copy_widened::<bf16>(is_there, offset, narrow, elements)?,
+                ElementType::F16 | ElementType::F16Paired => {
+                    segment.copy_widened::<f16>(is_there, offset, narrow, elements)?;
+                }
+                ElementType::BF16 | ElementType::BF16Paired => {
+                    segment.copy_widened::<bf16>(is_there, offset, narrow, elements)?;
+                }
                 _ => segment.copy(is_there, offset, elements)?,
             }
             sum.add(number, elements);
@@ -109,6 +117,8 @@ fn of_type(element_type: ElementType, values: Vec<f32>) -> GradientData {
     match element_type {
         ElementType::F16 => GradientData::F16(values),
         ElementType::BF16 => GradientData::BF16(values),
+        ElementType::F16Paired => GradientData::F16Paired(values),
+        ElementType::BF16Paired => GradientData::BF16Paired(values),
         _ => GradientData::F32(values),
     }
 }

@@ -151,9 +151,9 @@ pub(crate) fn elements(element_type: &str, lines: &[String]) -> GradientData {
             GradientData::F16(numbers().map(|bits| half::f16::from_bits(bits as u16).to_f32()).collect())
         }
         "bf16" => GradientData::BF16(numbers().map(|bits| f32::from_bits((bits as u32) << 16)).collect()),
-        "f16 (paired)" => {
-            GradientData::F16Paired(numbers().map(|bits| half::f16::from_bits(bits as u16).to_f32()).collect())
-        }
+        "f16 (paired)" => GradientData::F16Paired(
+            numbers().map(|bits| half::f16::from_bits(bits as u16).to_f32()).collect(),
+        ),
         "bf16 (paired)" => {
             GradientData::BF16Paired(numbers().map(|bits| f32::from_bits((bits as u32) << 16)).collect())
         }

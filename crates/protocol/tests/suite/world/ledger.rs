@@ -164,7 +164,8 @@ fn is_sum(sums: &Sums, range: Range<usize>, run: &Run, inside: &[&AllReduce], is
         Some(GradientData::F64(_)) => 53,
         _ => 24,
     };
-    let is_paired = inside.first().is_some_and(|operation| operation.data.element_type().elements_in_value() == 2);
+    let is_paired =
+        inside.first().is_some_and(|operation| operation.data.element_type().elements_in_value() == 2);
     weight == run.weight
         && range.into_iter().all(|element| {
             let exact: f64 = contributions.iter().map(|values| values[element]).sum();
