@@ -15,8 +15,8 @@ const WIDE: i32 = 120;
 /// The largest error of a sum in the standard precision, relative to the sum of its contributions'
 /// magnitudes.
 const STANDARD: f64 = 1.0 / 4096.0;
-/// The largest error of the sum of two 16-bit floats before it is rounded to 16 bits, relative to the largest magnitude
-/// that a rank contributes to one of [`NEIGHBOURS`] elements.
+/// The largest error of the sum of two 16-bit floats before it is rounded to 16 bits.
+/// It is relative to the largest magnitude that a rank contributes to one of [`NEIGHBOURS`] elements.
 const PAIRED: f64 = 1.0 / 512.0;
 /// The number of neighbouring elements that determine the error of 16-bit floats.
 const NEIGHBOURS: usize = 8;

@@ -574,8 +574,8 @@ pub enum ElementType {
     Unspecified = 0,
     /// 32-bit float. The error of a sum is at most 2^-12 of the sum of the contributions' magnitudes.
     F32 = 1,
-    /// 16-bit float (IEEE 754). Two elements share 32 bits in the network. The mean square error of sums is about that of
-    /// additions in this type, or smaller.
+    /// 16-bit float (IEEE 754). Two elements share 32 bits in the network.
+    /// The mean square error of sums is about that of additions in this type, or smaller.
     F16 = 2,
     /// 16-bit bfloat16. Sums as for F16.
     Bf16 = 3,

@@ -41,8 +41,9 @@ impl Bound {
         Self::of_extent(element_type, values, extent[0])
     }
 
-    /// Makes the bound of a block of values whose [extent](vectors::extent) is known. For paired elements, it is the
-    /// extent of the largest magnitudes of [neighbours](vectors::extents_of_neighbours).
+    /// Makes the bound of a block of values whose [extent](vectors::extent) is known.
+    /// For paired elements, it is the extent of the largest magnitudes of
+    /// [neighbours](vectors::extents_of_neighbours).
     pub(crate) fn of_extent(
         element_type: ElementType,
         values: &[f32],

@@ -129,7 +129,8 @@ pub enum GradientData {
     BF16(Vec<f32>),
     /// IEEE 754 single precision. A sum is the f32 that is nearest to the exact sum.
     F32Exact(Vec<f32>),
-    /// IEEE 754 half precision, two elements in each value of a slice. Values are widened to single precision.
+    /// IEEE 754 half precision, two elements in each value of a slice.
+    /// Values are widened to single precision.
     F16Paired(Vec<f32>),
     /// bfloat16, two elements in each value of a slice. Values are widened to single precision.
     BF16Paired(Vec<f32>),

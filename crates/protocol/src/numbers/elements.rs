@@ -113,7 +113,8 @@ impl Elements {
         self.parts().for_each(|(values, factor)| add(factor, values));
     }
 
-    /// Writes the values of a SUM slice with the first limbs of the elements in `range`, and zeros behind them, to `out`.
+    /// Writes the values of a SUM slice, with the first limbs of the elements in `range`, to `out`.
+    /// Zeros follow behind them.
     /// `range` is a slice without a result. `scales` are the scales of its blocks, which have `block` elements each. If
     /// `not_finite` is true, the elements may include NaN and infinities, which this function leaves out.
     pub(crate) fn write(
@@ -132,7 +133,8 @@ impl Elements {
         vectors::pair_all(limbs, block, out);
     }
 
-    /// Writes the first limbs of the elements in `range`, and zeros behind them, to `out`, as [`write`](Self::write) does.
+    /// Writes the first limbs of the elements in `range` to `out`, and zeros behind them.
+    /// The arguments are those of [`write`](Self::write).
     fn write_first_limbs(
         &self,
         range: Range<usize>,

@@ -54,11 +54,12 @@ fn extent_of_block(values: &[f32]) -> Extent {
     }
 }
 
-/// The number of neighbouring elements whose largest magnitude determines the precision of paired elements.
+/// The number of neighbours among paired elements.
+/// The largest magnitude of these elements determines their precision.
 const NEIGHBOURS: usize = 8;
 
-/// Writes the extent of the largest magnitudes of all neighbours, for each block of `block` values, to `out`, until
-/// `out` is full.
+/// Writes the extent of each block's largest magnitudes of neighbours to `out`, until `out` is full.
+/// A block has `block` values.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn extents_of_neighbours(values: &[f32], block: usize, out: &mut [Extent]) {
     for (to, values) in out.iter_mut().zip(values.chunks(block)) {
@@ -180,7 +181,8 @@ pub(crate) fn restore_all(integers: ValuesView<'_>, (block, units): (usize, &[f6
     }
 }
 
-/// Packs the integers of each block of `block` elements into values: element i and element i + block / 2 into one.
+/// Packs the integers of each block of `block` elements into half the number of values.
+/// Element i and element i + block / 2 share a value.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn pair_all(integers: &[i32], block: usize, out: &mut [i32]) {
     for (out, integers) in out.chunks_mut(block / 2).zip(integers.chunks(block)) {

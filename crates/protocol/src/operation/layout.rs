@@ -49,7 +49,8 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Returns the layout of an all-reduce of `len` elements, of which a value of a SUM slice has `in_value`: 1 or 2.
+    /// Returns the layout of an all-reduce of `len` elements.
+    /// A value of a SUM slice has `in_value` elements: 1 or 2.
     pub(crate) fn new(first: u64, (len, in_value): (usize, usize), width: SliceWidth) -> Self {
         let in_value_bits = in_value.ilog2();
         let sum_slices = len.div_ceil(width.values() << in_value_bits);
