@@ -123,4 +123,42 @@ fn main() {
         || vectors::restore_all(black_box(ValuesView::new(&bytes)), (BLOCK, &units), black_box(&mut back)),
     );
     assert_eq!(back, other);
+    pairs(&floats, &bytes);
+}
+
+/// Measures the loops over paired elements. In each comparison, the first loop handles single elements.
+/// A slice here has half of the values of a slice of single elements.
+fn pairs(floats: &Floats, bytes: &[u8]) {
+    let (block, unit, multiplier) = (2 * BLOCK, 2_f64.powi(-14), 2_f64.powi(18));
+    let mut extents = [Extent::default(); BLOCKS];
+    let mut of_pairs = extents;
+    compare(
+        "magnitudes, and those of neighbours",
+        || vectors::extents(black_box(floats), BLOCK, black_box(&mut extents)),
+        || vectors::extents_of_neighbours(black_box(floats), block, black_box(&mut of_pairs)),
+    );
+    let mut integers: Integers = [0; SliceWidth::ETHERNET.values()];
+    let (mut limbs, mut paired) = (integers, integers);
+    compare(
+        "floats to fixed point, and to pairs",
+        || vectors::quantise_all((black_box(floats), floats), (BLOCK, &[multiplier; BLOCKS]), &mut integers),
+        || {
+            vectors::quantise_all((black_box(floats), floats), (block, &[multiplier]), &mut limbs);
+            vectors::pair_all(&limbs, block, black_box(&mut paired));
+        },
+    );
+    let mut back = *floats;
+    let half = &bytes[..bytes.len() / 2];
+    let mut of_pairs = back;
+    compare(
+        "fixed point to floats, and pairs",
+        || vectors::restore_all(black_box(ValuesView::new(bytes)), (BLOCK, &[unit; BLOCKS]), &mut back),
+        || {
+            vectors::restore_pairs(
+                black_box(ValuesView::new(half)),
+                (block, &[unit]),
+                black_box(&mut of_pairs),
+            )
+        },
+    );
 }

@@ -209,11 +209,10 @@ class Operation:
     results: dict[int, Packet] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.block = min(self.width, 128)
-        in_value = self.kind.in_value
-        self.blocks = max(1, self.width // 128) * in_value
-        self.bounded = (self.width - 1) // (3 * self.blocks // in_value) // in_value
-        self.sum_slices = divided_up(self.length, self.width * in_value)
+        self.block = min(self.width, 128) * self.kind.in_value
+        self.blocks = max(1, self.width // 128)
+        self.bounded = (self.width - 1) // (3 * self.blocks)
+        self.sum_slices = divided_up(self.length, self.width * self.kind.in_value)
         self.max_slices = max(1, divided_up(self.sum_slices, self.bounded))
 
     def at(self, seq: int) -> int:

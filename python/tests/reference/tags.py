@@ -83,23 +83,6 @@ class Slice:
         """Returns number(i) of section 11.3."""
         return (cipher(self.secret, b"coefficients of tags")(i) >> 8) % self.prime
 
-    @property
-    def usual_blocks(self) -> int:
-        """The number of blocks in a slice with one element in each value, B."""
-        return self.operation.blocks // self.operation.kind.in_value
-
-    @property
-    def after_lanes(self) -> tuple[int, int]:
-        """The numbers of the coefficients of the weight and the first lane in the digest."""
-        first = self.operation.width + 6 * self.usual_blocks + 1
-        return first, first + 1
-
-    def of_lanes(self, first: int) -> list[int]:
-        """Returns the numbers of the coefficients of a slice's lanes, of which that of lane 0 is `first` (section 11.3)."""
-        usual = 3 * self.usual_blocks
-        further = first + 2 * usual + 2
-        return [*range(first, first + usual), *range(further, further + 3 * self.operation.blocks - usual)]
-
     def digest(self) -> int:
         """Returns D, the digest of the agreed lanes (section 11.3)."""
         op = self.operation
@@ -107,8 +90,8 @@ class Slice:
             return 0
         maximum = op.maximum(self.index)
         covered = [*op.lanes(self.index), maximum.weight, maximum.values[0]]
-        numbers = [*self.of_lanes(op.width + 3 * self.usual_blocks + 1), *self.after_lanes]
-        return sum(self.coefficient(i) * value for i, value in zip(numbers, covered, strict=True)) % self.prime
+        first = op.width + 3 * op.blocks + 1
+        return sum(self.coefficient(first + i) * value for i, value in enumerate(covered)) % self.prime
 
     def number(self, rank: int) -> int:
         """Returns N(rank), of which pads are made (section 11.4)."""
@@ -129,8 +112,7 @@ class Slice:
             total += sum(self.coefficient(i) * signed(value) for i, value in enumerate(values))
         lanes = [] if self.is_max or self.is_rest else op.lanes(self.index)
         owned = [i for i, lane in enumerate(lanes) if lane and lane & 0xFFFF in owners]
-        numbers = self.of_lanes(op.width + 1)
-        return total + sum(self.coefficient(numbers[i]) for i in owned)
+        return total + sum(self.coefficient(op.width + 1 + i) for i in owned)
 
     def tag(self, rank: int, values: Sequence[int], weight: int) -> tuple[int, int]:
         """Returns the digits of a member's tag (section 11.4)."""

@@ -30,7 +30,7 @@ impl Bounds {
     /// [`TryReserveError`] if the allocation of memory fails.
     pub fn new(width: SliceWidth, element_type: ElementType, len: usize) -> Result<Self, TryReserveError> {
         let mut bounds = Vec::new();
-        bounds.try_reserve_exact(len.div_ceil(width.values_in_block()))?;
+        bounds.try_reserve_exact(len.div_ceil(element_type.elements_in_block(width)))?;
         Ok(Self { width, element_type, bounds, measured: 0 })
     }
 
@@ -39,7 +39,7 @@ impl Bounds {
     /// if the contribution has another element type.
     pub fn add_floats(&mut self, elements: &[f32]) {
         if self.element_type.is_widened() {
-            let (block, element_type) = (self.width.values_in_block(), self.element_type);
+            let (block, element_type) = (self.element_type.elements_in_block(self.width), self.element_type);
             let mut extents = [Extent::default(); 64];
             for elements in elements.chunks(block * extents.len()) {
                 let blocks = elements.chunks(block);
@@ -125,8 +125,8 @@ impl Bounds {
     /// width.
     pub(crate) fn of(self, width: SliceWidth, tensor: &Tensor) -> Option<Vec<Bound>> {
         let is_its_type = self.element_type == tensor.element_type;
-        let is_whole =
-            self.bounds.len() == tensor.len.div_ceil(width.values_in_block()) && self.measured == tensor.len;
+        let is_whole = self.bounds.len() == tensor.len.div_ceil(self.element_type.elements_in_block(width))
+            && self.measured == tensor.len;
         (is_its_type && is_whole && self.width == width).then_some(self.bounds)
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::TryReserveError;
 use std::fmt;
 
-use tributary_wire::Rank;
+use tributary_wire::{Rank, SliceWidth};
 
 /// The contribution of one member to an all-reduce.
 /// Every member contributes an equal number of elements of the same type, and starts its operations in the same order.
@@ -242,6 +242,11 @@ impl ElementType {
     /// Returns the number of elements in a value of a slice.
     pub fn elements_in_value(self) -> usize {
         if self.is_paired() { 2 } else { 1 }
+    }
+
+    /// Returns the number of elements in a block, which share a scale.
+    pub(crate) fn elements_in_block(self, width: SliceWidth) -> usize {
+        width.values_in_block() * self.elements_in_value()
     }
 
     /// Returns true if a value of a slice has two elements.

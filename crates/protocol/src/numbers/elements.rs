@@ -15,8 +15,8 @@ use super::fixed_point::{Number, Scale};
 use super::prefetch::prefetch;
 use super::vectors;
 
-/// The maximum number of blocks in a slice: twice the number of blocks of values, for paired elements.
-const MOST_BLOCKS: usize = 2 * SliceWidth::WIDEST.blocks_of_values();
+/// The maximum number of blocks in a slice.
+const MOST_BLOCKS: usize = SliceWidth::WIDEST.blocks_of_values();
 
 /// An error: a sum does not fit into the type of its element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Elements {
         width: SliceWidth,
         out: &mut [Bound],
     ) {
-        let (element_type, block) = (self.element_type, width.values_in_block());
+        let (element_type, block) = (self.element_type, self.element_type.elements_in_block(width));
         let mut add = |factor: u32, values: &Sums| {
             fn write<T>(values: &[T], block: usize, out: &mut [Bound], bound: impl Fn(&[T]) -> Bound) {
                 out.iter_mut()

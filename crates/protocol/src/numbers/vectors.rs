@@ -54,6 +54,9 @@ fn extent_of_block(values: &[f32]) -> Extent {
     }
 }
 
+/// The largest number of elements in a block: two in each value.
+const MOST_ELEMENTS_IN_BLOCK: usize = 2 * SliceWidth::MOST_VALUES_IN_BLOCK;
+
 /// The number of neighbours among paired elements.
 /// The largest magnitude of these elements determines their precision.
 const NEIGHBOURS: usize = 8;
@@ -63,7 +66,7 @@ const NEIGHBOURS: usize = 8;
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn extents_of_neighbours(values: &[f32], block: usize, out: &mut [Extent]) {
     for (to, values) in out.iter_mut().zip(values.chunks(block)) {
-        let mut largest = [0.0; SliceWidth::MOST_VALUES_IN_BLOCK / NEIGHBOURS];
+        let mut largest = [0.0; MOST_ELEMENTS_IN_BLOCK / NEIGHBOURS];
         let (wholes, rest) = values.as_chunks::<NEIGHBOURS>();
         let magnitude = |values: &[f32]| {
             f32::from_bits(values.iter().fold(0, |most, value| most.max(value.to_bits() & F32_MAGNITUDE)))
@@ -123,7 +126,7 @@ pub(crate) fn quantise_all(
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn quantise_sums(parts: &[(&[f32], f64)], (block, multipliers): (usize, &[f64]), out: &mut [i32]) {
     for ((at, out), multiplier) in out.chunks_mut(block).enumerate().zip(multipliers) {
-        let mut sums = [0.0; SliceWidth::MOST_VALUES_IN_BLOCK];
+        let mut sums = [0.0; MOST_ELEMENTS_IN_BLOCK];
         for (values, factor) in parts {
             add_times(values.get(at * block..).unwrap_or_default(), *factor, &mut sums);
         }
@@ -182,13 +185,12 @@ pub(crate) fn restore_all(integers: ValuesView<'_>, (block, units): (usize, &[f6
 }
 
 /// Packs the integers of each block of `block` elements into half the number of values.
-/// Element i and element i + block / 2 share a value.
+/// Element i and element i + block / 2 share a value. `integers` has whole blocks.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn pair_all(integers: &[i32], block: usize, out: &mut [i32]) {
-    for (out, integers) in out.chunks_mut(block / 2).zip(integers.chunks(block)) {
-        let (lows, highs) = integers.split_at(integers.len().min(block / 2));
-        for (at, (out, low)) in out.iter_mut().zip(lows).enumerate() {
-            let high = highs.get(at).copied().unwrap_or_default();
+    for (out, integers) in out.chunks_mut(block / 2).zip(integers.chunks_exact(block)) {
+        let (lows, highs) = integers.split_at(block / 2);
+        for ((out, low), high) in out.iter_mut().zip(lows).zip(highs) {
             *out = (high << 16).wrapping_add(*low);
         }
     }
@@ -207,21 +209,27 @@ pub(crate) fn unpaired_all(values: ValuesView<'_>) -> Vec<i32> {
     sums(0).chain(sums(1)).collect()
 }
 
-/// Multiplies the sums of each block of `block` elements by the unit of the block.
+/// Multiplies the sums of each block of `block` elements by the unit of the block, a power of two.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn restore_pairs(values: ValuesView<'_>, (block, units): (usize, &[f64]), out: &mut [f32]) {
     let blocks = values.bytes().chunks(block / 2 * size_of::<i32>());
     for ((out, values), unit) in out.chunks_mut(block).zip(blocks).zip(units) {
-        // A sum has 16 bits and the unit is a power of two, so only a subnormal product is rounded.
+        let values = ValuesView::new(values);
         let (lows, highs) = out.split_at_mut(out.len().min(block / 2));
-        for (at, value) in ValuesView::new(values).iter().enumerate() {
-            let [low, high] = unpaired(value).map(|sum| (f64::from(sum) * *unit) as f32);
-            if let Some(to) = lows.get_mut(at) {
-                *to = low;
-            }
-            if let Some(to) = highs.get_mut(at) {
-                *to = high;
-            }
+        let narrow_unit = *unit as f32;
+        if narrow_unit.is_normal() {
+            // Both factors are exact in f32, so each product is rounded once.
+            lows.iter_mut()
+                .zip(values.iter())
+                .for_each(|(to, value)| *to = unpaired(value)[0] as f32 * narrow_unit);
+            highs
+                .iter_mut()
+                .zip(values.iter())
+                .for_each(|(to, value)| *to = unpaired(value)[1] as f32 * narrow_unit);
+        } else {
+            let product = |sum: i32| (f64::from(sum) * *unit) as f32;
+            lows.iter_mut().zip(values.iter()).for_each(|(to, value)| *to = product(unpaired(value)[0]));
+            highs.iter_mut().zip(values.iter()).for_each(|(to, value)| *to = product(unpaired(value)[1]));
         }
     }
 }

@@ -54,13 +54,13 @@ impl Layout {
     pub(crate) fn new(first: u64, (len, in_value): (usize, usize), width: SliceWidth) -> Self {
         let in_value_bits = in_value.ilog2();
         let sum_slices = len.div_ceil(width.values() << in_value_bits);
-        let slices_in_max = (width.slices_bounded_by_one() >> in_value_bits).max(1);
+        let slices_in_max = width.slices_bounded_by_one();
         Self {
             first,
             len,
             width,
             in_value_bits,
-            blocks: len.div_ceil(width.values_in_block()),
+            blocks: len.div_ceil(width.values_in_block() << in_value_bits),
             sum_slices,
             // An operation without elements has one MAX slice, which makes it a barrier and carries the total weight.
             max_slices: sum_slices.div_ceil(slices_in_max).max(1),
@@ -98,14 +98,9 @@ impl Layout {
         self.width.values() << self.in_value_bits
     }
 
-    /// Returns the number of blocks that a SUM slice carries.
-    pub(crate) fn blocks_in_slice(&self) -> usize {
-        self.width.blocks_of_values() << self.in_value_bits
-    }
-
     /// Returns the number of elements in a block, which share a scale.
     pub(crate) fn block(&self) -> usize {
-        self.width.values_in_block()
+        self.width.values_in_block() << self.in_value_bits
     }
 
     pub(crate) fn blocks(&self) -> usize {
@@ -203,13 +198,12 @@ impl Layout {
 
     /// Returns the SUM slice that contains a block.
     pub(crate) fn slice_of(&self, block: usize) -> usize {
-        // A division takes longer than shifts, and both factors are powers of two.
-        (block >> self.in_value_bits) / self.width.blocks_of_values()
+        block / self.width.blocks_of_values()
     }
 
     /// Returns the blocks in the SUM slices `slices`.
     pub(crate) fn blocks_of(&self, slices: Range<usize>) -> Range<usize> {
-        let first_of = |slice: usize| (slice * self.blocks_in_slice()).min(self.blocks);
+        let first_of = |slice: usize| (slice * self.width.blocks_of_values()).min(self.blocks);
         first_of(slices.start)..first_of(slices.end)
     }
 

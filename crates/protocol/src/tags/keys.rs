@@ -58,17 +58,11 @@ impl Coefficients {
         let owners = after + 1..after + 1 + lanes;
         let digest = owners.end..owners.end + lanes;
         let after_digest = digest.end;
-        // A slice of paired elements has twice the number of lanes.
-        let further_owners = after_digest + 2..after_digest + 2 + lanes;
-        let further_digest = further_owners.end..further_owners.end + lanes;
         Self {
             values: Multipliers::new(field, &values),
             weight: number(after),
-            owners: owners.chain(further_owners).map(number).collect(),
-            digest_of_lanes: Multipliers::new(
-                field,
-                &digest.chain(further_digest).map(number).collect::<Vec<_>>(),
-            ),
+            owners: owners.map(number).collect(),
+            digest_of_lanes: Multipliers::new(field, &digest.map(number).collect::<Vec<_>>()),
             digest: [number(after_digest), number(after_digest + 1)],
         }
     }
