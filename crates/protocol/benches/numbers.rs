@@ -158,7 +158,7 @@ fn pairs(floats: &Floats, bytes: &[u8]) {
                 black_box(ValuesView::new(half)),
                 (block, &[unit]),
                 black_box(&mut of_pairs),
-            )
+            );
         },
     );
 }

@@ -1,6 +1,6 @@
-"""PyTorch gloo's side of `tributary-bench allreduce`: times all-reduces on f32, in place, and checks every sum.
+"""PyTorch gloo's side of `tributary-bench allreduce`: times all-reduces, in place, and checks every sum.
 
-    gloo.py RANK RANKS STORE ELEMENTS
+    gloo.py RANK RANKS STORE ELEMENTS TYPE
 
 The ranks meet through the file STORE, so that no control traffic is on the links. Each prints "ready" when all
 have met. Then every line "N" on standard input starts N all-reduces, and is answered by one JSON object with
@@ -16,6 +16,9 @@ import torch
 import torch.distributed as dist
 
 
+TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+
+
 def contribution(elements: torch.Tensor, rank: int, iteration: int) -> torch.Tensor:
     """Small integers, so that sums are exact in f32 in any order of addition. The sequence differs on every rank and
     in every iteration, so that no stale or doubled contribution goes unnoticed."""
@@ -24,7 +27,8 @@ def contribution(elements: torch.Tensor, rank: int, iteration: int) -> torch.Ten
 
 def measure(elements: torch.Tensor, rank: int, ranks: int, iteration: int) -> tuple[float, float]:
     """Runs one all-reduce: returns its start (Unix time) and its duration, in seconds."""
-    values = contribution(elements, rank, iteration)
+    kind = TYPES[sys.argv[5]]
+    values = contribution(elements, rank, iteration).to(kind)
     dist.barrier()
     began = time.time()
     started = time.perf_counter()
@@ -33,7 +37,9 @@ def measure(elements: torch.Tensor, rank: int, ranks: int, iteration: int) -> tu
     # The check takes processor time, so no rank checks while another one still reduces.
     dist.barrier()
     expected = sum(contribution(elements, other, iteration) for other in range(ranks))
-    wrong = (values != expected).nonzero()
+    # Each addition in 16 bits is rounded.
+    tolerance = 0.0 if kind == torch.float32 else 128 * ranks * ranks * torch.finfo(kind).eps
+    wrong = ((values.float() - expected).abs() > tolerance).nonzero()
     if len(wrong) > 0:
         sys.exit(f"rank {rank}, iteration {iteration}: the sum of element {int(wrong[0])} is wrong")
     return began, took
@@ -51,7 +57,7 @@ def main() -> None:
     iteration = 0
     for order in sys.stdin:
         # The warm-up: congestion windows close while other contenders have their turn.
-        dist.all_reduce(torch.zeros(elements))
+        dist.all_reduce(torch.zeros(elements, dtype=TYPES[sys.argv[5]]))
         done = []
         for _ in range(int(order)):
             done.append(measure(places, rank, ranks, iteration))

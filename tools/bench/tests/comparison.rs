@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use tributary_bench::comparison::{
-    Case, ComparisonReport, ComparisonSetting, Contender, Limit, Machine, Turn,
+    Case, ComparisonReport, ComparisonSetting, Contender, Elements, Limit, Machine, Turn,
 };
 
 const BYTES: u64 = 8 << 20;
@@ -21,6 +21,7 @@ fn setting() -> ComparisonSetting {
         topology: "three-tier-8".into(),
         workers: 8,
         bytes: BYTES,
+        elements: Elements::F32,
         mtu: 1500,
         rounds: 3,
         iterations: 1,
@@ -99,6 +100,7 @@ fn a_limit_that_is_missed_fails_and_the_others_pass() {
 #[test]
 fn limits_are_for_one_topology_and_size() {
     assert!(report(ComparisonSetting { topology: "leaf-spine-8".into(), ..setting() }, 3.0).gates.is_empty());
+    assert!(report(ComparisonSetting { elements: Elements::Bf16, ..setting() }, 3.0).gates.is_empty());
     assert!(report(ComparisonSetting { bytes: BYTES / 2, ..setting() }, 3.0).gates.is_empty());
 }
 

@@ -267,7 +267,10 @@ impl ElementType {
 
     /// Returns true if the elements are f32 while they are reduced.
     pub(crate) fn is_widened(self) -> bool {
-        self.float_exponents().is_some() && self != Self::F64
+        match self {
+            Self::F32 | Self::F16 | Self::BF16 | Self::F32Exact | Self::F16Paired | Self::BF16Paired => true,
+            Self::F64 | Self::I32 | Self::I64 => false,
+        }
     }
 
     /// Returns the number of bits of a 16-bit float's mantissa, including the bit that is not stored.
@@ -279,8 +282,8 @@ impl ElementType {
     pub(crate) fn float_exponents(self) -> Option<std::ops::RangeInclusive<i32>> {
         match self {
             Self::F64 => Some(-1073..=1024),
-            Self::I32 | Self::I64 => None,
-            _ => Some(-148..=128),
+            _ if self.is_widened() => Some(-148..=128),
+            _ => None,
         }
     }
 
@@ -289,8 +292,8 @@ impl ElementType {
     /// the type's smallest magnitude; sums need no bits below it.
     ///
     /// With 11 bits for f32, a value is rounded by at most 2^-12 of its magnitude. The 9 bits of paired elements count
-    /// from the largest of eight neighbours. For the other types, the number of bits is the length of the mantissa, so nothing is
-    /// rounded.
+    /// from the largest of eight neighbours. For the other types, the number of bits is the length of the mantissa, so
+    /// nothing is rounded.
     pub(crate) fn grid(self) -> (i32, i32) {
         match self {
             Self::F32 => (11, -149),

@@ -14,8 +14,8 @@ const BITS_OF_TWO: u32 = 48;
 /// An all-reduce to which a member contributes the weighted sum of several parts, such as the gradients
 /// of the processes on its host.
 ///
-/// The parts are added exactly, except parts of [`ElementType::F32`] and of paired elements, which are added in f64. The sum of a result is
-/// rounded once, like that of an [`AllReduce`].
+/// The parts are added exactly, except parts of [`ElementType::F32`] and of paired elements, which are added in f64.
+/// The sum of a result is rounded once, like that of an [`AllReduce`].
 ///
 /// It may also be a reduce-scatter, or a [`Broadcast`] of one part without a weight.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::contender::{Case, Contender};
 use super::ratios::Ratios;
-use super::setting::ComparisonSetting;
+use super::setting::{ComparisonSetting, Elements};
 
 /// The topology for which the limits are set.
 const TOPOLOGY: &str = "three-tier-8";
@@ -47,9 +47,9 @@ pub struct Gate {
     pub passed: bool,
 }
 
-/// Returns the gates that apply to the setting. Other topologies, rates and sizes have none.
+/// Returns the gates that apply to the setting. Other topologies, rates, sizes and types have none.
 pub(super) fn judge(setting: &ComparisonSetting, ratios: &[Ratios]) -> Vec<Gate> {
-    if setting.topology != TOPOLOGY || setting.bytes != BYTES {
+    if setting.topology != TOPOLOGY || setting.bytes != BYTES || setting.elements != Elements::F32 {
         return Vec::new();
     }
     let judged = |ratios: &Ratios| Some(gate(ratios, limit(setting.mtu, &ratios.ours, &ratios.other)?));

@@ -18,4 +18,4 @@ pub use limit::Limit;
 pub use machine::Machine;
 pub use ratios::Ratios;
 pub use report::{ComparisonReport, Row, Turn};
-pub use setting::{ComparisonSetting, Skipped};
+pub use setting::{ComparisonSetting, Elements, Skipped};

@@ -10,13 +10,13 @@ use bytesize::ByteSize;
 use clap::Args;
 use serde::Serialize;
 use tokio::time::timeout;
-use tributary_bench::comparison::Machine;
+use tributary_bench::comparison::{Elements, Machine};
 use tributary_bench::statistics::{Ratio, Summary};
 use tributary_cli::options::size;
 use tributary_cli::output;
 use tributary_topology::format_rate;
 
-use super::allreduce::{BYTES_PER_ELEMENT, Gloo, GlooWork, Processor, reduce_on_all, timing};
+use super::allreduce::{Gloo, GlooWork, Processor, reduce_on_all, timing};
 use super::common::{rate, topology_file, until_stopped};
 use super::networks::{Network, Shape};
 use tributary::Stop;
@@ -159,7 +159,12 @@ async fn row(args: &NodeArgs, shape: &Shape, (ranks, rate): (u32, LinkRate)) -> 
     let hosts: Vec<String> =
         shape.workers().into_iter().flat_map(|host| vec![host; ranks as usize]).collect();
     let bytes = args.size.as_u64();
-    let work = GlooWork { python: &args.python, elements: bytes / BYTES_PER_ELEMENT, iterations: 1 };
+    let work = GlooWork {
+        python: &args.python,
+        elements: bytes / Elements::F32.bytes(),
+        dtype: Elements::F32,
+        iterations: 1,
+    };
     let mut gloo = Gloo::start(&lab, &hosts, work).await?;
     let (mut ours, mut theirs) = (Turns::default(), Turns::default());
     for round in 1..=args.rounds {

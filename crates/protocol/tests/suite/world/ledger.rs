@@ -190,7 +190,7 @@ fn is_sum(sums: &Sums, range: Range<usize>, run: &Run, inside: &[&AllReduce], is
 /// Returns the largest error of the sum of paired elements, as in section 10.1 of the specification.
 fn of_pairs(contributions: &[Vec<f64>], element: usize) -> f64 {
     let members = contributions.len() as i32;
-    let bits = (members as f64).log2().ceil();
+    let bits = f64::from(members).log2().ceil();
     let neighbours = element / 8 * 8..element / 8 * 8 + 8;
     let of_member = |values: &Vec<f64>| {
         let values = &values[neighbours.start..neighbours.end.min(values.len())];

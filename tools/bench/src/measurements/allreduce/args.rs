@@ -4,15 +4,13 @@ use std::path::PathBuf;
 
 use bytesize::ByteSize;
 use clap::Args;
-use tributary_bench::comparison::{Case, Contender};
+use tributary_bench::comparison::{Case, Contender, Elements};
 use tributary_cli::options::{probability, size};
 
 use super::baseline::Baselines;
 use crate::measurements::common::rate;
 
-pub(in crate::measurements) const BYTES_PER_ELEMENT: u64 = 4;
-
-/// Times all-reduces of f32 over links of the same rate: by this project's fabric, by the fabric with
+/// Times all-reduces over links of the same rate: by this project's fabric, by the fabric with
 /// aggregation on leaves only, by PyTorch's gloo, by Open MPI, and by this project's server without aggregation in
 /// the network
 ///
@@ -44,6 +42,10 @@ pub(crate) struct AllReduceArgs {
     #[arg(long, value_name = "BYTES", default_value = "8MiB", value_parser = size)]
     pub(super) size: ByteSize,
 
+    /// Type of the elements; Open MPI adds f32 only
+    #[arg(long, value_name = "TYPE", value_parser = elements, default_value = "f32")]
+    pub(super) dtype: Elements,
+
     /// Number of turns of each contender
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) rounds: u32,
@@ -73,7 +75,7 @@ pub(crate) struct AllReduceArgs {
 
 impl AllReduceArgs {
     pub(super) fn elements(&self) -> u64 {
-        self.size.as_u64() / BYTES_PER_ELEMENT
+        self.size.as_u64() / self.dtype.bytes()
     }
 
     /// Returns the cases to measure at one rate, each once, in the order in which they take turns.
@@ -89,6 +91,11 @@ impl AllReduceArgs {
         }
         cases
     }
+}
+
+fn elements(text: &str) -> Result<Elements, String> {
+    let known = Elements::ALL.map(Elements::name).join(", ");
+    Elements::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| format!("give one of {known}"))
 }
 
 fn contender(text: &str) -> Result<Contender, String> {

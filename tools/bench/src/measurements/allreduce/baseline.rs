@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use tributary_bench::comparison::{Contender, Skipped};
+use tributary_bench::comparison::{Contender, Elements, Skipped};
 
 const INSTALL: &str = "make bench-tools";
 const GLOO_VERSION: &str =
@@ -19,7 +19,7 @@ pub(super) struct Baselines {
 
 impl Baselines {
     /// Finds the requested contenders.
-    pub(super) fn find(contenders: &[Contender], python: &Path) -> Self {
+    pub(super) fn find(contenders: &[Contender], elements: Elements, python: &Path) -> Self {
         let mut found = Self { versions: BTreeMap::new(), skipped: Vec::new() };
         for &contender in contenders {
             let version = match contender {
@@ -27,6 +27,14 @@ impl Baselines {
                     Ok(format!("tributary {}", env!("CARGO_PKG_VERSION")))
                 }
                 Contender::Gloo => ask(Command::new(python).args(["-c", GLOO_VERSION])),
+                Contender::OpenMpi | Contender::OpenMpiRing if elements != Elements::F32 => {
+                    found.skipped.push(Skipped {
+                        contender,
+                        reason: format!("MPI has no sums of {}", elements.name()),
+                        install: String::new(),
+                    });
+                    continue;
+                }
                 Contender::OpenMpi | Contender::OpenMpiRing => ask(Command::new("mpicc").arg("--version"))
                     .and_then(|_| ask(Command::new("mpirun").arg("--version"))),
             };

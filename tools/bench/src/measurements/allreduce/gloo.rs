@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tokio::time::timeout;
+use tributary_bench::comparison::Elements;
 use tributary_lab::Lab;
 
 use super::timing::{self, Timing};
@@ -25,6 +26,7 @@ pub(in crate::measurements) struct GlooWork<'a> {
     /// The Python interpreter with PyTorch.
     pub(in crate::measurements) python: &'a Path,
     pub(in crate::measurements) elements: u64,
+    pub(in crate::measurements) dtype: Elements,
     /// The number of all-reduces in each turn.
     pub(in crate::measurements) iterations: u32,
 }
@@ -48,14 +50,14 @@ impl Gloo {
     }
 
     async fn connect(lab: &Lab, hosts: &[String], work: GlooWork<'_>) -> Result<Self> {
-        let GlooWork { python, elements, iterations } = work;
+        let GlooWork { python, elements, dtype, iterations } = work;
         let script = lab.folder().join("gloo.py");
         fs::write(&script, SCRIPT).with_context(|| format!("cannot write {}", script.display()))?;
         let mut ranks = Vec::new();
         for (rank, host) in hosts.iter().enumerate() {
             let mut command = lab.command(host, python)?;
             command.arg(&script).args([rank.to_string(), hosts.len().to_string()]);
-            command.arg(lab.folder().join("gloo.store")).arg(elements.to_string());
+            command.arg(lab.folder().join("gloo.store")).args([&elements.to_string(), dtype.name()]);
             for interface in lab.interfaces(host)? {
                 command.env("GLOO_SOCKET_IFNAME", &interface.name);
             }

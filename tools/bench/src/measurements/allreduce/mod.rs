@@ -22,7 +22,6 @@ use tributary_files::Readers;
 
 use crate::measurements::common::until_stopped;
 pub(crate) use args::AllReduceArgs;
-pub(super) use args::BYTES_PER_ELEMENT;
 pub(super) use gloo::{Gloo, GlooWork};
 pub(super) use own_contenders::run as reduce_on_all;
 pub(super) use processor::Processor;
@@ -37,8 +36,10 @@ const FILE: &str = "allreduce";
 /// # Errors
 /// No rights to make a lab, a failed network or contender, a wrong sum, or a missed limit.
 pub(crate) fn run(args: &AllReduceArgs) -> Result<()> {
-    if !args.size.as_u64().is_multiple_of(BYTES_PER_ELEMENT) {
-        return Err(WrongUse(format!("--size {}: give a whole number of f32", args.size)).into());
+    if !args.size.as_u64().is_multiple_of(args.dtype.bytes()) {
+        return Err(
+            WrongUse(format!("--size {}: give a whole number of {}", args.size, args.dtype.name())).into()
+        );
     }
     let report = until_stopped(rounds::measure(args))?;
     if args.json {

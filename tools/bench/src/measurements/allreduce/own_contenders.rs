@@ -10,7 +10,8 @@ use tributary::lab::{Record, tributary_program};
 
 /// Runs one turn: a process on each worker.
 pub(super) async fn turn(lab: &Lab, record: &Record, args: &AllReduceArgs) -> Result<Vec<Timing>> {
-    let lines = run(lab, record, (args.size.as_u64(), 1), args.iterations, &[]).await?;
+    let lines =
+        run(lab, record, (args.size.as_u64(), 1), args.iterations, &["--dtype", args.dtype.name()]).await?;
     timing::of_all(lines.iter().map(String::as_str), args.iterations)
 }
 

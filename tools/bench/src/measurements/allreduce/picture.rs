@@ -44,8 +44,10 @@ fn title(report: &ComparisonReport) -> Group {
     let setting = &report.setting;
     let (size, workers) = (ByteSize(setting.bytes), setting.workers);
     let what = format!(
-        "All-reduce of {size} of f32 over {workers} workers, topology {}, MTU {}",
-        setting.topology, setting.mtu
+        "All-reduce of {size} of {} over {workers} workers, topology {}, MTU {}",
+        setting.elements.name(),
+        setting.topology,
+        setting.mtu
     );
     let how = format!(
         "Bars: median of {} turns, whiskers: fastest and slowest. 1 x is the time of the bare tensor on one link.",
@@ -120,7 +122,7 @@ impl Panel<'_> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use tributary_bench::comparison::{Case, ComparisonSetting, Machine, Turn};
+    use tributary_bench::comparison::{Case, ComparisonSetting, Elements, Machine, Turn};
 
     use super::*;
 
@@ -133,6 +135,7 @@ mod tests {
             topology: "three-tier-8".into(),
             workers: 8,
             bytes: 1 << 20,
+            elements: Elements::default(),
             mtu: 1500,
             rounds: 1,
             iterations: 1,

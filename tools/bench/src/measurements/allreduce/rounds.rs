@@ -36,7 +36,7 @@ const PATIENCE_TO_START: Duration = Duration::from_secs(120);
 pub(super) async fn measure(args: &AllReduceArgs) -> Result<ComparisonReport> {
     let began = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
     let shape = Shape::load(args.topology.as_deref(), args.mtu)?;
-    let baselines = Baselines::find(&args.contenders, &args.python);
+    let baselines = Baselines::find(&args.contenders, args.dtype, &args.python);
     let cases: Vec<Vec<Case>> = args.rate.iter().map(|rate| args.cases(*rate, &baselines)).collect();
     ensure!(
         cases.iter().any(|cases| !cases.is_empty()),
@@ -70,6 +70,7 @@ pub(super) async fn measure(args: &AllReduceArgs) -> Result<ComparisonReport> {
         topology: shape.topology().name().to_owned(),
         workers: shape.topology().workers().len(),
         bytes: args.size.as_u64(),
+        elements: args.dtype,
         mtu: shape.topology().mtu(),
         rounds: args.rounds,
         iterations: args.iterations,
@@ -147,8 +148,12 @@ impl<'a> Site<'a> {
             Some(Bridges::Server(shape.up(&name, rate, Switches::Bridges, &mut stop).await?))
         } else if gloo || openmpi {
             let (lab, hosts) = (shape.up_bare(&name, rate)?, shape.workers());
-            let work =
-                GlooWork { python: &args.python, elements: args.elements(), iterations: args.iterations };
+            let work = GlooWork {
+                python: &args.python,
+                elements: args.elements(),
+                dtype: args.dtype,
+                iterations: args.iterations,
+            };
             let gloo = if gloo { Some(Gloo::start(&lab, &hosts, work).await?) } else { None };
             let openmpi = openmpi.then(|| OpenMpi::prepare(&lab, &hosts)).transpose()?;
             Some(Bridges::Bare { gloo, openmpi, lab })

@@ -13,8 +13,9 @@ use tributary_cli::output::number_table;
 pub(super) fn text(report: &ComparisonReport) -> String {
     let setting = &report.setting;
     let mut text = format!(
-        "all-reduce of {} of f32 over {} workers, topology {}, MTU {}; {} turns of {}; every sum is right\n{}\n",
+        "all-reduce of {} of {} over {} workers, topology {}, MTU {}; {} turns of {}; every sum is right\n{}\n",
         ByteSize(setting.bytes),
+        setting.elements.name(),
         setting.workers,
         setting.topology,
         setting.mtu,
@@ -32,7 +33,10 @@ pub(super) fn text(report: &ComparisonReport) -> String {
     );
     for skipped in &setting.skipped {
         let title = skipped.contender.title();
-        let _ = writeln!(text, "left out: {title} ({}); `{}` installs it", skipped.reason, skipped.install);
+        let _ = match skipped.install.as_str() {
+            "" => writeln!(text, "left out: {title} ({})", skipped.reason),
+            install => writeln!(text, "left out: {title} ({}); `{install}` installs it", skipped.reason),
+        };
     }
     if setting.machine.build != "release" {
         let _ = writeln!(
