@@ -181,10 +181,9 @@ class Job(SharesMemory):
                 all-reduce has passed its deadline, and no result has arrived since, the seconds of both count from
                 the same moment.
             precision: "float32" rounds each exact sum of float32, float16 and bfloat16 to the nearest float32. With
-                "standard" the error of float32 is at most 2^-12 of the sum of the contributions' magnitudes, and the mean
+                "standard" the error of float32 is at most 2^-12 of the sum of the contributions' magnitudes. The mean
                 square error of 16-bit floats is about that of additions in 16 bits, or smaller, for half the bytes
-                (docs/numbers.md). It must be the same on all members [default:
-                TRIBUTARY_PRECISION, or "standard"].
+                (docs/numbers.md). It must be the same on all members [default: TRIBUTARY_PRECISION, or "standard"].
 
         Returns:
             The contributors to each element.
@@ -536,7 +535,7 @@ def join(
 
 
 def wait_reporter(waits: Callable[[str], object] | None) -> Callable[[str, bool], None]:
-    """Makes a callback that passes each wait to `waits`. Logs the waits for a silent agent; all if there is no `waits`."""
+    """Makes a callback that passes each wait to `waits`. Logs the waits for a silent agent, or all without `waits`."""
 
     def report(what: str, agent_is_silent: bool) -> None:
         mark_completion_thread()

@@ -84,9 +84,7 @@ def is_near(kind: str, first: Floats, second: Floats, result: Floats) -> npt.NDA
     largest = np.pad(largest, (0, -len(largest) % NEIGHBOURS)).reshape(-1, NEIGHBOURS).max(axis=1)
     allowed = PAIRED * largest.astype(np.float64).repeat(NEIGHBOURS)[: len(first)]
     exact = first.astype(np.float64) + second
-    least, most = (
-        torch.from_numpy(exact + error).to(TYPES[kind]).float().numpy() for error in (-allowed, allowed)
-    )
+    least, most = (torch.from_numpy(exact + error).to(TYPES[kind]).float().numpy() for error in (-allowed, allowed))
     near: npt.NDArray[np.bool_] = (least <= result) & (result <= most)
     return near
 
