@@ -40,7 +40,7 @@ def test_every_rank_gets_an_error_with_all_contributions(run: Run, what: str, od
         # Both all-reduces are in flight, in different orders, and either may be reported first.
         differences = [(others, odd), (odd, others)] if what == "order" else [(others, odd)]
         assert any(first in gave[0] and second in gave[1] for first, second in differences), lines
-        assert "same order, with the same names, sizes and types" in message, lines
+        assert "same order, with the same names, sizes, types and precisions" in message, lines
         if what != "order":
             (later,) = errors(lines, host, "raised later")
             # A rank gets the error in the answer to its own report, possibly before the notification that the job is

@@ -593,7 +593,8 @@ def _with_precision(element_type: str, precision: str | None) -> str:
     """
     wanted = precision or os.environ.get("TRIBUTARY_PRECISION") or "standard"
     if wanted not in PRECISIONS:
-        raise ValueError(f'unknown precision "{wanted}": give {" or ".join(PRECISIONS)}')
+        source = "precision" if precision else "TRIBUTARY_PRECISION"
+        raise ValueError(f'{source} "{wanted}" is unknown: give {" or ".join(PRECISIONS)}')
     return f"{element_type}_exact" if wanted == "float32" and element_type in ("f32", "f16", "bf16") else element_type
 
 

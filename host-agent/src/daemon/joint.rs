@@ -244,13 +244,13 @@ fn add_status(error: AddError, member: &Arc<Member>, process: u32) -> Status {
         AddError::StreamBroken => agent_status(&AgentError::StreamBroken, None),
         AddError::Different { other, kinds: [others, own] } => {
             let problem = format!(
-                "the processes of this host reduce different tensors: {} {others}, and {} {own}; all ranks must start \
-                 the same all-reduces in the same order",
+                "reduce different tensors: {} {others}, and {} {own}; all ranks must start the same all-reduces in the \
+                 same order: correct that in the program, and start all ranks again",
                 member.names_of(&[other]),
                 member.names_of(&[process]),
             );
-            member.report_fault(problem.clone());
-            Status::failed_precondition(problem)
+            member.report_fault(format!("its processes {problem}"));
+            Status::failed_precondition(format!("the processes of this host {problem}"))
         }
         AddError::Inconsistent(problem) => Status::internal(problem),
     }

@@ -94,10 +94,9 @@ class ElementType:
         if not self.is_float:
             return [int(max(magnitudes)).bit_length() << 16 | rank, 0, 0]
         e, f = math.frexp(max(magnitudes))[1], math.frexp(min(magnitudes))[1] - 1
-        top, fine, floor = BIAS + e, BIAS - max(f - self.d, self.q), 0
+        c = weight.bit_length() - 1 if self.number in (1, 8, 9) else 0
+        top, fine, floor = BIAS + e, max(1, BIAS - max(f - self.d + c, self.q)), 0
         if self.number in (1, 8, 9):
-            c = weight.bit_length() - 1
-            fine = max(1, fine - c)
             is_floor = len(magnitudes) == len(finite) and all(map(math.isfinite, block))
             floor = BIAS + f + c if is_floor else 0
         return [bound << 16 | rank if bound else 0 for bound in (top, fine, floor)]

@@ -14,6 +14,7 @@ const F64_INFINITY: u64 = 0x7ff0_0000_0000_0000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Bound {
     top: u16,
+    /// The unit that the values' precision needs. It may be finer than the type's smallest magnitude.
     fine: u16,
     floor: u16,
     /// True if a value is NaN or infinite. The other fields describe the finite values.
@@ -25,8 +26,7 @@ impl Bound {
     /// 2^`above`.
     /// `has_zero` is true if the block also contains zeros.
     fn of_exponents(element_type: ElementType, above: i32, least: i32, has_zero: bool) -> Self {
-        let (digits, lowest) = element_type.grid();
-        let unit = (least - digits).max(lowest);
+        let unit = least - element_type.grid().0;
         let floor = if has_zero || !element_type.is_rounded() { 0 } else { biased(least) };
         Self { top: biased(above), fine: biased(-unit), floor, not_finite: false }
     }
@@ -112,9 +112,10 @@ impl Bound {
 
     /// Returns the number of bits from the finest unit of the values to the top of their sum with this
     /// weight, for floats.
-    pub(crate) fn sum_bits(self, weight: u32) -> u32 {
+    pub(crate) fn sum_bits(self, element_type: ElementType, weight: u32) -> u32 {
         // `top` is the biased exponent of the bound, and `fine` is the biased negative exponent of the unit.
-        let values = (u32::from(self.top) + u32::from(self.fine)).saturating_sub(2 * u32::from(biased(0)));
+        let fine = self.fine.min(biased(-element_type.grid().1));
+        let values = (u32::from(self.top) + u32::from(fine)).saturating_sub(2 * u32::from(biased(0)));
         values + u32::BITS - weight.leading_zeros()
     }
 
@@ -127,9 +128,10 @@ impl Bound {
     /// The weight must not be 0.
     pub(crate) fn lanes(self, element_type: ElementType, rank: Rank, weight: u32) -> Lanes {
         // The weight makes values log2(weight) bits larger. If they are rounded, their unit may be coarser by this
-        // number of bits.
+        // number of bits. A product is a multiple of the type's smallest magnitude, so no finer unit is needed.
         let coarser = if element_type.is_rounded() { weight.ilog2() as u16 } else { 0 };
-        let fine = if self.fine == 0 { 0 } else { self.fine.saturating_sub(coarser).max(1) };
+        let finest = biased(-element_type.grid().1);
+        let fine = if self.fine == 0 { 0 } else { self.fine.saturating_sub(coarser).clamp(1, finest) };
         let floor = if self.floor == 0 { 0 } else { self.floor + coarser };
         Lanes { top: lane(self.top, rank), fine: lane(fine, rank), floor: lane(floor, rank) }
     }

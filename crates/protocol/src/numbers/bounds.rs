@@ -113,7 +113,7 @@ impl Bounds {
     /// Returns true if the weighted sums of all parts have at most `bits` bits. These must be the bounds of
     /// all parts of exact floats, with this total weight.
     pub(crate) fn sums_fit(&self, bits: u32, weight: u32) -> bool {
-        self.bounds.iter().all(|bound| bound.sum_bits(weight) <= bits)
+        self.bounds.iter().all(|bound| bound.sum_bits(self.element_type, weight) <= bits)
     }
 
     /// Returns true if an element that was measured is NaN or infinite.

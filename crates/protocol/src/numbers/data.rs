@@ -312,14 +312,14 @@ impl fmt::Display for ElementType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::F32 => "f32",
-            Self::F16 => "f16",
-            Self::BF16 => "bf16",
+            Self::F16 => "f16 (precision float32)",
+            Self::BF16 => "bf16 (precision float32)",
             Self::I32 => "i32",
             Self::F32Exact => "f32 (precision float32)",
             Self::F64 => "f64",
             Self::I64 => "i64",
-            Self::F16Paired => "f16 (paired)",
-            Self::BF16Paired => "bf16 (paired)",
+            Self::F16Paired => "f16",
+            Self::BF16Paired => "bf16",
         })
     }
 }

@@ -28,25 +28,7 @@ impl PairedSums {
             (0..members).map(|_| (0..len).map(&mut element).collect()).collect();
         let input = |values: &Vec<f32>| vec![operation("layer", GradientData::BF16Paired(values.clone()), 1)];
         let inputs: Vec<Vec<AllReduce>> = contributions.iter().map(input).collect();
-        let setup = Setup {
-            seed: 1,
-            parents: vec![None],
-            aggregates: vec![true],
-            homes: vec![0; members],
-            window: 64,
-            start: Seq::FIRST,
-            downlink: Downlink::Multicast,
-            faults: Faults::NONE,
-            churn: Churn::NONE,
-            reads: false,
-            confidential: false,
-        };
-        let mut world = World::new(&setup, &inputs);
-        world.run(usize::MAX).unwrap();
-        let slices = world.summed[&Rank::new(0)].len();
-        let Sums::F32(sums) = &world.hosts[0].outcomes[&OperationId(0)].as_ref().unwrap().sums else {
-            panic!("sums of bfloat16 are f32");
-        };
+        let (sums, slices) = sums(&inputs);
         let of_element = |at: usize| contributions.iter().map(move |values| values[at]);
         let ring = |at| of_element(at).fold(bf16::ZERO, |sum, value| bf16::from_f32(sum.to_f32() + value));
         Self {
@@ -61,6 +43,30 @@ impl PairedSums {
     fn errors(&self, elements: &(impl Iterator<Item = usize> + Clone)) -> [f64; 2] {
         [&self.fabric, &self.ring]
             .map(|sums| elements.clone().map(|at| (sums[at] - self.exact[at]).powi(2)).sum())
+    }
+}
+
+/// Runs an operation of members at one switch; returns the sums, and the number of slices with the operator SUM.
+fn sums(inputs: &[Vec<AllReduce>]) -> (Vec<f32>, usize) {
+    let setup = Setup {
+        seed: 1,
+        parents: vec![None],
+        aggregates: vec![true],
+        homes: vec![0; inputs.len()],
+        window: 64,
+        start: Seq::FIRST,
+        downlink: Downlink::Multicast,
+        faults: Faults::NONE,
+        churn: Churn::NONE,
+        reads: false,
+        confidential: false,
+    };
+    let mut world = World::new(&setup, inputs);
+    world.run(usize::MAX).unwrap();
+    let slices = world.summed[&Rank::new(0)].len();
+    match &world.hosts[0].outcomes[&OperationId(0)].as_ref().unwrap().sums {
+        Sums::F32(sums) => (sums.clone(), slices),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -101,6 +107,32 @@ fn elements_beside_much_larger_ones_keep_their_precision() {
         });
         for one in 0..scales.len() {
             check(&sums, &(0..4 * IN_SLICE).filter(|at| scale(*at) == one));
+        }
+    }
+}
+
+#[test]
+fn weighted_elements_of_the_smallest_magnitudes_are_exact_beside_large_ones() {
+    type Data = fn(Vec<f32>) -> GradientData;
+    let types: [(Data, i32); 3] =
+        [(GradientData::F16Paired, -24), (GradientData::BF16Paired, -133), (GradientData::F32, -149)];
+    for (data, lowest) in types {
+        for [first, second] in [[1, 1], [3, 1], [3, 1000], [100, 100]] {
+            let smallest = f32::from_bits(1) * 2f32.powi(lowest + 149);
+            let mut values = vec![0.0; 256];
+            for (at, units) in [(0, -5.0), (8, 7.0), (24, 1.0)] {
+                values[at] = units * smallest;
+            }
+            values[64] = 1.0;
+            let zeros = vec![0.0; values.len()];
+            let inputs = [(values.clone(), first), (zeros, second)]
+                .map(|(values, weight)| vec![operation("layer", data(values), weight)]);
+            let (sums, _) = sums(&inputs);
+            let product = |at: usize| f64::from(values[at]) * f64::from(first);
+            let is_right =
+                |at: &usize| (f64::from(sums[*at]) - product(*at)).abs() <= product(*at).abs() / 512.0;
+            let wrong: Vec<usize> = (0..values.len()).filter(|at| !is_right(at)).collect();
+            assert_eq!(wrong, [0; 0], "2^{lowest}, weights {first} and {second}");
         }
     }
 }

@@ -334,7 +334,7 @@ class Elastic:
         try:
             self._join()
         except TributaryError as refused:
-            raise error from refused
+            raise JobOverError(f"{error}; this rank cannot join again: {refused}") from refused
 
     def _settle(self) -> None:
         """Brings this member up to date before the next step, at the same position as all other members."""

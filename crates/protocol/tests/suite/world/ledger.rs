@@ -127,7 +127,8 @@ impl Ledger {
             let members = self.members_in(id, since, run)?;
             let inside: Vec<_> = members.iter().flat_map(of).collect();
             let inner = at.max(range.start)..(at + run.len).min(range.end);
-            if !is_sum(&reduced.sums, inner, run, &inside, run.complete < run.contributors) {
+            let at_start: Vec<_> = inputs.iter().flat_map(|operations| &operations[id.0 as usize]).collect();
+            if !is_sum(&reduced.sums, inner, run, [&inside, &at_start], run.complete < run.contributors) {
                 let (first, end) = (at, at + run.len);
                 return Err(format!("operation {}: elements {first}..{end} are no sum of {members:?}", id.0));
             }
@@ -153,10 +154,17 @@ impl Ledger {
     }
 }
 
-/// Returns true if the elements and the weight of a run are the sum of exactly these contributions.
+/// Returns true if the elements and the weight of a run are the sum of exactly the contributions `inside`.
+/// The precision of paired elements depends on the contributions `at_start`, when the members agreed on the scales.
 /// The precision must be the precision of the elements' type. With `is_cut`, it is the precision of first limbs of
 /// values below 4.
-fn is_sum(sums: &Sums, range: Range<usize>, run: &Run, inside: &[&AllReduce], is_cut: bool) -> bool {
+fn is_sum(
+    sums: &Sums,
+    range: Range<usize>,
+    run: &Run,
+    [inside, at_start]: [&[&AllReduce]; 2],
+    is_cut: bool,
+) -> bool {
     let weight: u32 = inside.iter().map(|operation| operation.weight).sum();
     let contributions: Vec<_> = inside.iter().map(|operation| contribution(operation)).collect();
     let precise: i32 = match inside.first().map(|operation| &operation.data) {
@@ -166,13 +174,14 @@ fn is_sum(sums: &Sums, range: Range<usize>, run: &Run, inside: &[&AllReduce], is
     };
     let is_paired =
         inside.first().is_some_and(|operation| operation.data.element_type().elements_in_value() == 2);
+    let all: Vec<_> = at_start.iter().map(|operation| contribution(operation)).collect();
     weight == run.weight
         && range.into_iter().all(|element| {
             let exact: f64 = contributions.iter().map(|values| values[element]).sum();
             let magnitude: f64 = contributions.iter().map(|values| values[element].abs()).sum();
             // The reference sum in f64 is rounded, too.
             let allowed = magnitude * (2f64.powi(-precise) + 2f64.powi(-50)) + 2f64.powi(-149);
-            let allowed = allowed + if is_paired { of_pairs(&contributions, element) } else { 0.0 };
+            let allowed = allowed + if is_paired { of_pairs(&all, element) } else { 0.0 };
             let cut = if is_paired { -6 } else { -22 };
             let allowed = if is_cut { allowed + 2f64.powi(cut) } else { allowed };
             let is_near = |sum: f64| (sum - exact).abs() <= allowed;
