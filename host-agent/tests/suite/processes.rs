@@ -378,7 +378,7 @@ async fn processes_that_reduce_different_tensors_get_their_names() {
         text.contains("rank 0 \"weight\" of 10 f32") && text.contains("rank 1 \"bias\" of 12 f32"),
         "{text}"
     );
-    hosts.directory.wait_for("w0 reports: the processes of this host reduce different tensors").await;
+    hosts.directory.wait_for("w0 reports: its processes reduce different tensors").await;
 }
 
 #[tokio::test]
