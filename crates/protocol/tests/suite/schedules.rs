@@ -14,7 +14,7 @@ use crate::world::{
     reduce_scatter,
 };
 
-const STEPS: usize = 60_000;
+const STEPS: usize = 120_000;
 
 /// Generates shapes of trees:
 /// the switches' parents, the switches that aggregate, and the switch of each rank.
