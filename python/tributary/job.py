@@ -512,7 +512,7 @@ def join(
         deadline: seconds that each all-reduce may take by default.
         waits: called with a description of what the process waits for, when a wait in joining or later exceeds two
             seconds, and then every five seconds. It runs in the thread that completes results, and must not wait for a
-            result. A wait for a silent agent is also logged [default: all waits are logged as warnings].
+            result. If the agent sends nothing, a warning is logged as well.
 
     Raises:
         ValueError: an argument and its environment variable are both missing, or `process` is not one of `processes`.
@@ -535,11 +535,11 @@ def join(
 
 
 def wait_reporter(waits: Callable[[str], object] | None) -> Callable[[str, bool], None]:
-    """Makes a callback that passes each wait to `waits`. Logs the waits for a silent agent, or all without `waits`."""
+    """Makes a callback that passes each wait to `waits`, if given, and logs the waits for a silent agent."""
 
     def report(what: str, agent_is_silent: bool) -> None:
         mark_completion_thread()
-        if agent_is_silent or waits is None:
+        if agent_is_silent:
             logger.warning("waiting for %s", what)
         if waits is not None:
             waits(what)

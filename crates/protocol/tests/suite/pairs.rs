@@ -46,7 +46,8 @@ impl PairedSums {
     }
 }
 
-/// Runs an operation of members at one switch; returns the sums, and the number of slices with the operator SUM.
+/// Runs an operation of members at one switch.
+/// Returns the sums, and the number of slices with the operator SUM.
 fn sums(inputs: &[Vec<AllReduce>]) -> (Vec<f32>, usize) {
     let setup = Setup {
         seed: 1,

@@ -26,6 +26,11 @@ RETRY = 0.1
 """Seconds between two attempts of a detached rank without state."""
 
 
+def _log_wait(awaited: str) -> None:
+    """Logs what the training waits for."""
+    logger.warning("waiting: %s", awaited)
+
+
 class Elastic:
     """Trains a model on all ranks of a job, and continues when ranks die, leave, join or are detached.
 
@@ -265,7 +270,7 @@ class Elastic:
         return self._job is not None
 
     def _join(self) -> None:
-        self._job = job = join(elastic=True, **self._how_to_join)
+        self._job = job = join(elastic=True, waits=_log_wait, **self._how_to_join)
         self._rank = job.rank
         self._backward_pass.set_job(job)
         # Otherwise this rank has joined a running job, or has left the job before.

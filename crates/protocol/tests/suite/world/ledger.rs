@@ -154,7 +154,7 @@ impl Ledger {
     }
 }
 
-/// Returns true if the elements and the weight of a run are the sum of exactly the contributions `inside`.
+/// Returns true if a run is the sum of exactly the contributions `inside`, with their weight.
 /// The precision of paired elements depends on the contributions `at_start`, when the members agreed on the scales.
 /// The precision must be the precision of the elements' type. With `is_cut`, it is the precision of first limbs of
 /// values below 4.
