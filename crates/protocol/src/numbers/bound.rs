@@ -34,16 +34,11 @@ impl Bound {
     /// Measures the bound of a block of f32, or of 16-bit floats that were widened.
     pub(crate) fn of_floats(element_type: ElementType, values: &[f32]) -> Self {
         let mut extent = [Extent::default()];
-        match element_type.is_paired() {
-            true => vectors::extents_of_neighbours(values, values.len().max(1), &mut extent),
-            false => extent = [vectors::extent(values)],
-        }
+        extents(element_type, values, values.len().max(1), &mut extent);
         Self::of_extent(element_type, values, extent[0])
     }
 
-    /// Makes the bound of a block of values whose [extent](vectors::extent) is known.
-    /// For paired elements, it is the extent of the largest magnitudes of
-    /// [neighbours](vectors::extents_of_neighbours).
+    /// Makes the bound of a block of values whose [extent](extents) is known.
     pub(crate) fn of_extent(
         element_type: ElementType,
         values: &[f32],
@@ -134,6 +129,15 @@ impl Bound {
         let fine = if self.fine == 0 { 0 } else { self.fine.saturating_sub(coarser).clamp(1, finest) };
         let floor = if self.floor == 0 { 0 } else { self.floor + coarser };
         Lanes { top: lane(self.top, rank), fine: lane(fine, rank), floor: lane(floor, rank) }
+    }
+}
+
+/// Writes the extent of each block of `block` values to `out`, until `out` is full.
+/// For paired elements, it is the extent of the largest magnitudes of neighbours.
+pub(super) fn extents(element_type: ElementType, values: &[f32], block: usize, out: &mut [Extent]) {
+    match element_type.is_paired() {
+        true => vectors::extents_of_neighbours(values, block, out),
+        false => vectors::extents(values, block, out),
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::TryReserveError;
 
 use tributary_wire::SliceWidth;
 
-use super::bound::Bound;
+use super::bound::{self, Bound};
 use super::data::{ElementType, Tensor};
-use super::vectors::{self, Extent};
+use super::vectors::Extent;
 
 /// The bounds of each block of a member's contribution.
 ///
@@ -43,10 +43,7 @@ impl Bounds {
             let mut extents = [Extent::default(); 64];
             for elements in elements.chunks(block * extents.len()) {
                 let blocks = elements.chunks(block);
-                match element_type.is_paired() {
-                    true => vectors::extents_of_neighbours(elements, block, &mut extents),
-                    false => vectors::extents(elements, block, &mut extents),
-                }
+                bound::extents(element_type, elements, block, &mut extents);
                 self.bounds.extend(
                     blocks
                         .zip(extents)

@@ -143,6 +143,19 @@ pub enum GradientData {
 }
 
 impl GradientData {
+    /// Makes elements of `element_type` from f32, to which 16-bit floats were widened.
+    /// Types that are not f32 while they are reduced become [`F32`](Self::F32).
+    pub fn of_floats(element_type: ElementType, values: Vec<f32>) -> Self {
+        match element_type {
+            ElementType::F16 => Self::F16(values),
+            ElementType::BF16 => Self::BF16(values),
+            ElementType::F32Exact => Self::F32Exact(values),
+            ElementType::F16Paired => Self::F16Paired(values),
+            ElementType::BF16Paired => Self::BF16Paired(values),
+            ElementType::F32 | ElementType::F64 | ElementType::I32 | ElementType::I64 => Self::F32(values),
+        }
+    }
+
     /// Returns the number of elements.
     pub fn len(&self) -> usize {
         match self {

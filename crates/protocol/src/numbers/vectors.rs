@@ -79,12 +79,6 @@ pub(crate) fn extents_of_neighbours(values: &[f32], block: usize, out: &mut [Ext
     }
 }
 
-/// Returns the extent of these values.
-#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
-pub(crate) fn extent(values: &[f32]) -> Extent {
-    extent_of_block(values)
-}
-
 /// Writes the extent of each block of `block` values to `out`, until `out` is full.
 #[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
 pub(crate) fn extents(values: &[f32], block: usize, out: &mut [Extent]) {
@@ -214,22 +208,16 @@ pub(crate) fn unpaired_all(values: ValuesView<'_>) -> Vec<i32> {
 pub(crate) fn restore_pairs(values: ValuesView<'_>, (block, units): (usize, &[f64]), out: &mut [f32]) {
     let blocks = values.bytes().chunks(block / 2 * size_of::<i32>());
     for ((out, values), unit) in out.chunks_mut(block).zip(blocks).zip(units) {
-        let values = ValuesView::new(values);
         let (lows, highs) = out.split_at_mut(out.len().min(block / 2));
         let narrow_unit = *unit as f32;
-        if narrow_unit.is_normal() {
-            // Both factors are exact in f32, so each product is rounded once.
-            lows.iter_mut()
-                .zip(values.iter())
-                .for_each(|(to, value)| *to = unpaired(value)[0] as f32 * narrow_unit);
-            highs
-                .iter_mut()
-                .zip(values.iter())
-                .for_each(|(to, value)| *to = unpaired(value)[1] as f32 * narrow_unit);
-        } else {
-            let product = |sum: i32| (f64::from(sum) * *unit) as f32;
-            lows.iter_mut().zip(values.iter()).for_each(|(to, value)| *to = product(unpaired(value)[0]));
-            highs.iter_mut().zip(values.iter()).for_each(|(to, value)| *to = product(unpaired(value)[1]));
+        for (place, out) in [lows, highs].into_iter().enumerate() {
+            let sums = ValuesView::new(values).iter().map(|value| unpaired(value)[place]);
+            if narrow_unit.is_normal() {
+                // Both factors are exact in f32, so each product is rounded once.
+                out.iter_mut().zip(sums).for_each(|(to, sum)| *to = sum as f32 * narrow_unit);
+            } else {
+                out.iter_mut().zip(sums).for_each(|(to, sum)| *to = (f64::from(sum) * *unit) as f32);
+            }
         }
     }
 }
@@ -262,7 +250,9 @@ mod tests {
                 let least = magnitudes(values).into_iter().filter(|magnitude| *magnitude > 0).min().unwrap_or(0);
                 Extent { largest, least, has_zero: magnitudes(values).contains(&0) }
             };
-            prop_assert_eq!(extent(&values), one_by_one(&values));
+            let mut whole = [Extent::default()];
+            extents(&values, values.len().max(1), &mut whole);
+            prop_assert_eq!(whole[0], one_by_one(&values));
             let mut out = [Extent::default(); 5];
             extents(&values, 64, &mut out);
             for (block, out) in values.chunks(64).zip(out) {

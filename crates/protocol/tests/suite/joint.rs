@@ -12,15 +12,6 @@ use crate::alone::{Slice, answer, config, sent};
 
 const WIDTH: SliceWidth = SliceWidth::ETHERNET;
 
-fn data(element_type: ElementType, values: Vec<f32>) -> GradientData {
-    match element_type {
-        ElementType::F16 => GradientData::F16(values),
-        ElementType::BF16 => GradientData::BF16(values),
-        ElementType::BF16Paired => GradientData::BF16Paired(values),
-        _ => GradientData::F32(values),
-    }
-}
-
 fn joint(mut parts: Vec<Part>, weight: u32, bounds: Option<Bounds>) -> JointAllReduce {
     let first = parts.remove(0);
     JointAllReduce {
@@ -97,14 +88,15 @@ fn summed(
 fn check_sum_of_parts(element_type: ElementType, parts: &[(Vec<f32>, u32)]) -> Result<bool, TestCaseError> {
     let weight = parts.iter().map(|(_, factor)| factor).sum();
     let part = |(values, factor): &(Vec<f32>, u32)| Part {
-        data: data(element_type, values.clone()),
+        data: GradientData::of_floats(element_type, values.clone()),
         factor: *factor,
     };
     let (nearest, rest, bounds) = summed(element_type, parts, 256);
     let (has_bounds, len) = (bounds.is_some(), nearest.len());
     let (_, expected) = played(joint(parts.iter().map(part).collect(), weight, None));
     if has_bounds {
-        let two = [nearest, rest].map(|values| Part { data: data(element_type, values), factor: 1 });
+        let two = [nearest, rest]
+            .map(|values| Part { data: GradientData::of_floats(element_type, values), factor: 1 });
         let (_, sums) = played(joint(two.into(), weight, bounds));
         for (at, (sum, expected)) in sums.into_iter().zip(expected).enumerate() {
             let magnitude = |at: usize| -> f64 {
@@ -142,7 +134,7 @@ proptest! {
             (bounds, *factor)
         };
         let part = |(values, factor): &(Vec<f32>, u32)| {
-            Part { data: data(element_type, values.clone()), factor: *factor }
+            Part { data: GradientData::of_floats(element_type, values.clone()), factor: *factor }
         };
         let bounds = Bounds::of_parts(parts.iter().map(measured), weight);
         prop_assert!(bounds.is_some());

@@ -3,10 +3,11 @@
 use half::bf16;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use tributary_protocol::{AllReduce, Downlink, GradientData, OperationId, Sums};
-use tributary_wire::{Rank, Seq, SliceWidth};
+use tributary_protocol::{AllReduce, GradientData, OperationId, Sums};
+use tributary_wire::{Rank, SliceWidth};
 
-use crate::world::{Churn, Faults, Setup, World, operation};
+use crate::schedules::calm;
+use crate::world::{Setup, World, operation};
 
 /// Sums of the contributions to one all-reduce of paired bfloat16.
 struct PairedSums {
@@ -49,19 +50,8 @@ impl PairedSums {
 /// Runs an operation of members at one switch.
 /// Returns the sums, and the number of slices with the operator SUM.
 fn sums(inputs: &[Vec<AllReduce>]) -> (Vec<f32>, usize) {
-    let setup = Setup {
-        seed: 1,
-        parents: vec![None],
-        aggregates: vec![true],
-        homes: vec![0; inputs.len()],
-        window: 64,
-        start: Seq::FIRST,
-        downlink: Downlink::Multicast,
-        faults: Faults::NONE,
-        churn: Churn::NONE,
-        reads: false,
-        confidential: false,
-    };
+    let setup =
+        Setup { parents: vec![None], aggregates: vec![true], homes: vec![0; inputs.len()], ..calm(64) };
     let mut world = World::new(&setup, inputs);
     world.run(usize::MAX).unwrap();
     let slices = world.summed[&Rank::new(0)].len();

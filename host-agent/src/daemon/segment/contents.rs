@@ -35,27 +35,23 @@ impl Segment {
     ) -> io::Result<(GradientData, Bounds)> {
         let mut bounds = Bounds::new(width, place.element_type, place.count)?;
         let floats = |floats: &[f32]| bounds.add_floats(floats);
+        let of_floats = |floats: Vec<f32>| GradientData::of_floats(place.element_type, floats);
         let data = match place.element_type {
-            ElementType::F32 => GradientData::F32(self.read(place, cast_vec(vector), floats)?),
-            ElementType::F32Exact => GradientData::F32Exact(self.read(place, cast_vec(vector), floats)?),
+            ElementType::F32 | ElementType::F32Exact => {
+                of_floats(self.read(place, cast_vec(vector), floats)?)
+            }
+            ElementType::F16 | ElementType::F16Paired => {
+                of_floats(self.read_widened::<f16>(place, cast_vec(vector), floats)?)
+            }
+            ElementType::BF16 | ElementType::BF16Paired => {
+                of_floats(self.read_widened::<bf16>(place, cast_vec(vector), floats)?)
+            }
             ElementType::F64 => GradientData::F64(
                 self.read(place, Vec::new(), |doubles: &[f64]| bounds.add_doubles(doubles))?,
             ),
             ElementType::I64 => {
                 let integers = |integers: &[i64]| bounds.add_long_integers(integers);
                 GradientData::I64(self.read(place, Vec::new(), integers)?)
-            }
-            ElementType::F16 => {
-                GradientData::F16(self.read_widened::<f16>(place, cast_vec(vector), floats)?)
-            }
-            ElementType::BF16 => {
-                GradientData::BF16(self.read_widened::<bf16>(place, cast_vec(vector), floats)?)
-            }
-            ElementType::F16Paired => {
-                GradientData::F16Paired(self.read_widened::<f16>(place, cast_vec(vector), floats)?)
-            }
-            ElementType::BF16Paired => {
-                GradientData::BF16Paired(self.read_widened::<bf16>(place, cast_vec(vector), floats)?)
             }
             ElementType::I32 => {
                 let integers = |integers: &[i32]| bounds.add_integers(integers);

@@ -72,7 +72,7 @@ pub(crate) fn sum(
         let Some(bounds) = bounds else { return Ok(None) };
         all = all.followed_by(bounds);
     }
-    let part = |values| Part { data: of_type(element_type, values), factor: 1 };
+    let part = |values| Part { data: GradientData::of_floats(element_type, values), factor: 1 };
     Ok(Some(SummedParts { first: part(nearest), further: vec![part(rest)], bounds: Some(all) }))
 }
 
@@ -111,16 +111,6 @@ fn sum_piece(
         sum.store(nearest, rest);
     }
     Ok(sum.bounds())
-}
-
-fn of_type(element_type: ElementType, values: Vec<f32>) -> GradientData {
-    match element_type {
-        ElementType::F16 => GradientData::F16(values),
-        ElementType::BF16 => GradientData::BF16(values),
-        ElementType::F16Paired => GradientData::F16Paired(values),
-        ElementType::BF16Paired => GradientData::BF16Paired(values),
-        _ => GradientData::F32(values),
-    }
 }
 
 /// Reads each part to a vector of its own, on a thread for each, with the total `weight`. There must be
