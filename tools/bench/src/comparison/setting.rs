@@ -74,6 +74,6 @@ pub struct Skipped {
     pub contender: Contender,
     /// The reason why the contender could not be measured.
     pub reason: String,
-    /// The command that installs the contender; empty if it cannot take part.
-    pub install: String,
+    /// The command that installs the contender; `None` if it cannot take part.
+    pub install: Option<String>,
 }

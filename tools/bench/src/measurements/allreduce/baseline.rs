@@ -31,7 +31,7 @@ impl Baselines {
                     found.skipped.push(Skipped {
                         contender,
                         reason: format!("MPI has no sums of {}", elements.name()),
-                        install: String::new(),
+                        install: None,
                     });
                     continue;
                 }
@@ -42,7 +42,9 @@ impl Baselines {
                 Ok(version) => {
                     found.versions.insert(contender, version);
                 }
-                Err(reason) => found.skipped.push(Skipped { contender, reason, install: INSTALL.to_owned() }),
+                Err(reason) => {
+                    found.skipped.push(Skipped { contender, reason, install: Some(INSTALL.to_owned()) });
+                }
             }
         }
         found
@@ -50,8 +52,10 @@ impl Baselines {
 
     /// Returns the reason why no contender can be measured.
     pub(super) fn why_not(&self) -> String {
-        let reason =
-            |skipped: &Skipped| format!("{} ({}; `{}`)", skipped.contender, skipped.reason, skipped.install);
+        let reason = |Skipped { contender, reason, install }: &Skipped| match install {
+            Some(install) => format!("{contender} ({reason}; `{install}`)"),
+            None => format!("{contender} ({reason})"),
+        };
         match self.skipped.iter().map(reason).collect::<Vec<_>>().join(", ") {
             reasons if reasons.is_empty() => "with losses, only `ours` is measured".to_owned(),
             reasons => reasons,

@@ -33,9 +33,11 @@ pub(super) fn text(report: &ComparisonReport) -> String {
     );
     for skipped in &setting.skipped {
         let title = skipped.contender.title();
-        let _ = match skipped.install.as_str() {
-            "" => writeln!(text, "left out: {title} ({})", skipped.reason),
-            install => writeln!(text, "left out: {title} ({}); `{install}` installs it", skipped.reason),
+        let _ = match &skipped.install {
+            Some(install) => {
+                writeln!(text, "left out: {title} ({}); `{install}` installs it", skipped.reason)
+            }
+            None => writeln!(text, "left out: {title} ({})", skipped.reason),
         };
     }
     if setting.machine.build != "release" {
