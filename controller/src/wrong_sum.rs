@@ -207,8 +207,8 @@ impl std::fmt::Display for Comparison {
             return write!(
                 f,
                 "the ranks gave different things to the same all-reduce: {given}. All of them have to start the same \
-                 all-reduces in the same order, with the same names, sizes, types and precisions: correct that in the program, and \
-                 start all ranks again"
+                 all-reduces in the same order, with the same names, sizes, types and precisions: correct that in the \
+                 program, and start all ranks again"
             );
         }
         let seen = self.reports.values().next().map_or("", |report| report.seen.as_str());
