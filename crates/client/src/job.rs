@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tonic::Streaming;
 use tonic::transport::Channel;
@@ -13,11 +14,11 @@ use tributary_api::agent::v1::job_event::Event;
 
 use crate::error::ClientError;
 use crate::membership::Membership;
-use crate::operation::{Operation, Run};
+use crate::operation::{Operation, Reduced, Run};
 use crate::options::{JoinOptions, Observer};
 use crate::reduction::Reduction;
 use crate::regroup::Regroup;
-use crate::request_stream::RequestStream;
+use crate::request_stream::{Reply, RequestStream};
 use crate::schedule::{self, Decision, Profile, ProfileNumber};
 use crate::segment::Segment;
 use crate::session::Session;
@@ -204,6 +205,20 @@ impl Job {
         self.start_for(segment, operation, 0)
     }
 
+    /// Starts an operation like [`start`](Self::start). When it has ended, a thread of the runtime calls
+    /// `ended` with the outcome. `ended` must not block.
+    ///
+    /// # Errors
+    /// The errors of [`start`](Self::start).
+    pub fn start_with(
+        &self,
+        segment: &mut Segment,
+        operation: &Operation<'_>,
+        ended: impl FnOnce(Result<Reduced, ClientError>) + Send + 'static,
+    ) -> Result<(), ClientError> {
+        self.request(segment, operation, 0, Reply(Box::new(ended)))
+    }
+
     /// Starts an operation like [`start`](Self::start), which synchronises with the members that have
     /// joined in `regroup_generation`; 0 for an ordinary operation.
     pub(crate) fn start_for(
@@ -212,14 +227,28 @@ impl Job {
         operation: &Operation<'_>,
         regroup_generation: u32,
     ) -> Result<Reduction, ClientError> {
+        let (reply, answer) = oneshot::channel();
+        // The answer is dropped if the caller no longer waits for it.
+        let ended = |answer| drop(reply.send(answer));
+        self.request(segment, operation, regroup_generation, Reply(Box::new(ended)))?;
+        Ok(Reduction(answer))
+    }
+
+    fn request(
+        &self,
+        segment: &mut Segment,
+        operation: &Operation<'_>,
+        regroup_generation: u32,
+        reply: Reply,
+    ) -> Result<(), ClientError> {
         let Inner { session, watchdog, options, runtime, membership, requests, rank, host, .. } = &*self.0;
         let request = operation.request(&session.id, segment, options);
-        let mut asked = (v1::AllReduceRequest { regroup_generation, ..request }, segment.lend()?);
+        let mut asked = (v1::AllReduceRequest { regroup_generation, ..request }, segment.lend()?, reply);
         let mut requests = requests.lock();
         loop {
             watchdog.waits().check()?;
-            match requests.ask(asked.0, asked.1) {
-                Ok(answer) => return Ok(Reduction(answer)),
+            match requests.ask(asked) {
+                Ok(()) => return Ok(()),
                 Err(again) => asked = *again,
             }
             let (client, who) = (session.client.clone(), who(*rank, host));

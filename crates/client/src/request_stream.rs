@@ -4,12 +4,13 @@
 //! task then sends the requests.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
@@ -23,6 +24,15 @@ use crate::segment::Loan;
 use crate::waits::{Place, Wait, Waits};
 
 pub(crate) type Answer = Result<Reduced, ClientError>;
+
+/// A function that gets the answer to an all-reduce.
+pub(crate) struct Reply(pub(crate) Box<dyn FnOnce(Answer) + Send>);
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reply")
+    }
+}
 
 /// A stream of requests to the agent.
 #[derive(Debug)]
@@ -49,15 +59,14 @@ struct PendingAllReduce {
     loan: Loan,
     wait: Wait,
     tensor: String,
-    /// The channel for the answer, whose receiver may have been dropped.
-    reply: oneshot::Sender<Answer>,
+    reply: Reply,
 }
 
 impl PendingAllReduce {
-    /// Delivers the answer, or drops it if the caller no longer waits.
+    /// Delivers the answer.
     fn end(self, answer: Answer) {
         drop((self.loan, self.wait));
-        let _ = self.reply.send(answer);
+        (self.reply.0)(answer);
     }
 
     /// Ends the wait without an answer, because the stream has broken or this process has abandoned the
@@ -68,7 +77,7 @@ impl PendingAllReduce {
             None => self.wait.lost(|| all_reduce(who, &self.tensor)),
         };
         self.loan.keep();
-        let _ = self.reply.send(Err(error));
+        (self.reply.0)(Err(error));
     }
 }
 
@@ -89,26 +98,24 @@ impl RequestStream {
         stream
     }
 
-    /// Requests an all-reduce after all earlier requests. Returns the request and the loan if the stream
-    /// accepts no more.
+    /// Requests an all-reduce after all earlier requests. Returns the arguments if the stream accepts no
+    /// more requests.
     pub(crate) fn ask(
         &self,
-        request: v1::AllReduceRequest,
-        loan: Loan,
-    ) -> Result<oneshot::Receiver<Answer>, Box<(v1::AllReduceRequest, Loan)>> {
+        (request, loan, reply): (v1::AllReduceRequest, Loan, Reply),
+    ) -> Result<(), Box<(v1::AllReduceRequest, Loan, Reply)>> {
         let mut state = self.state.lock();
-        let Some(requests) = &state.requests else { return Err((request, loan).into()) };
+        let Some(requests) = &state.requests else { return Err((request, loan, reply).into()) };
         let (tensor, deadline) = (request.name.clone(), request.deadline_milliseconds);
         if let Err(mpsc::error::SendError(request)) = requests.send(request) {
-            return Err((request, loan).into());
+            return Err((request, loan, reply).into());
         }
-        let (reply, answer) = oneshot::channel();
         let deadline = Some(deadline).filter(|deadline| *deadline > 0).map(Duration::from_millis);
         let wait = self.waits.begin(Place::InOrder, deadline.into());
         let number = state.asked;
         state.asked += 1;
         state.under_way.insert(number, PendingAllReduce { loan, wait, tensor, reply });
-        Ok(answer)
+        Ok(())
     }
 
     /// Closes the stream for further requests.
@@ -125,9 +132,12 @@ impl RequestStream {
             broken = self.converse(client, requests) => Some(broken),
             () = self.waits.given_up() => None,
         };
-        let mut state = self.state.lock();
-        state.requests = None;
-        for under_way in std::mem::take(&mut state.under_way).into_values() {
+        let lost = {
+            let mut state = self.state.lock();
+            state.requests = None;
+            std::mem::take(&mut state.under_way)
+        };
+        for under_way in lost.into_values() {
             under_way.lose(&self.who, broken.as_ref());
         }
     }
