@@ -14,8 +14,10 @@ use tributary_client::{
     Operation, Profile, ProfileNumber, Regroup, Set,
 };
 
-use crate::deliver::{CallResult, Delivery, deliveries, telling};
+use crate::call::{Call, CallResult};
+use crate::deliver::telling;
 use crate::error::{During, exception, exception_during, left};
+use crate::memory::{Memory, Pool};
 use crate::runtime::{Owned, check_not_forked, runtime, wait};
 use crate::schedule::{SetOfGradients, nanoseconds};
 use crate::segment::Segment;
@@ -28,12 +30,15 @@ const COUNTING: Duration = Duration::from_secs(1);
 /// If the last reference is dropped without `close`, the host leaves the job.
 #[pyclass(frozen, module = "tributary._native")]
 #[derive(Debug)]
-pub(crate) struct Job(Owned<Mutex<Option<tributary_client::Job>>>);
+pub(crate) struct Job {
+    job: Owned<Mutex<Option<tributary_client::Job>>>,
+    pool: Owned<Pool>,
+}
 
 impl Job {
     fn get(&self, py: Python<'_>) -> PyResult<tributary_client::Job> {
         check_not_forked(py)?;
-        let job = self.0.lock();
+        let job = self.job.lock();
         job.clone().ok_or_else(|| exception(py, &left()))
     }
 }
@@ -68,7 +73,7 @@ impl Job {
         }
         let joining = async move { Agent::connect(&socket).await?.join_with(&job, token, options).await };
         let joined = wait(py, joining)?.map_err(|error| exception_during(py, &error, During::Joining))?;
-        Ok(Self(Owned::new(Mutex::new(Some(joined)))))
+        Ok(Self { job: Owned::new(Mutex::new(Some(joined))), pool: Owned::new(Pool::default()) })
     }
 
     /// This process's rank.
@@ -135,56 +140,53 @@ impl Job {
     }
 
     /// Makes memory that is shared with the agent.
-    ///
-    /// `deadline` is the deadline of the operation that needs it.
-    #[pyo3(signature = (size, deadline = None))]
-    fn segment(&self, py: Python<'_>, size: usize, deadline: Option<Duration>) -> PyResult<Segment> {
-        let job = self.get(py)?;
-        let made = wait(py, async move { job.segment_within(size, deadline).await })?;
-        made.map(Segment::new).map_err(|error| exception(py, &error))
+    fn segment(&self, py: Python<'_>, size: usize) -> PyResult<Segment> {
+        make_segment(py, &self.get(py)?, size, None).map(Segment::new)
     }
 
-    /// Starts to reduce `count` elements of a segment, from the element `first` on.
+    /// Starts to reduce `count` elements.
     ///
     /// If `root` is given, it broadcasts the elements of this rank, which must be i32. If `parts` are given, it is a
     /// reduce-scatter: each is a number of elements and the rank that receives their sums.
     ///
-    /// The all-reduce runs after all all-reduces that were started earlier. When it has ended, a thread of
-    /// this module calls `done` with `(runs, None)` or `(None, exception)`.
-    #[pyo3(signature = (segment, element_type, first, count, *, name, weight, deadline, step_goes_on, done, root = None, parts = Vec::new()))]
+    /// The all-reduce runs after all all-reduces that were started earlier.
+    #[pyo3(signature = (memory, element_type, count, *, name, weight, deadline, step_goes_on, root = None, parts = Vec::new()))]
     #[allow(clippy::too_many_arguments, reason = "named where Python calls it")]
     #[allow(clippy::needless_pass_by_value, reason = "PyO3 makes the list for the call")]
     fn start(
         &self,
         py: Python<'_>,
-        segment: &Segment,
+        memory: Memory<'_>,
         element_type: &str,
-        first: usize,
         count: usize,
         name: &str,
         weight: u32,
         deadline: Option<Duration>,
         step_goes_on: bool,
-        done: Py<PyAny>,
         root: Option<u32>,
         parts: Vec<(u64, u32)>,
-    ) -> PyResult<()> {
+    ) -> PyResult<Call> {
         let job = self.get(py)?;
-        let (runtime, deliveries) = (runtime(py)?, deliveries()?);
-        let end =
-            first.checked_add(count).ok_or_else(|| PyValueError::new_err("elements beyond all memory"))?;
         let element_type = parse_element_type(element_type)?;
-        let elements = Some(first..end);
-        let operation =
-            Operation { name, element_type, elements, weight, deadline, root, parts: &parts, step_goes_on };
-        let started = job.start(&mut segment.lock(), &operation);
-        let reduction = started.map_err(|error| exception(py, &error))?;
-        runtime.spawn(async move {
-            let outcome = reduction.await.map(CallResult::Reduced);
-            // Without the delivery thread the interpreter is shutting down.
-            let _ = deliveries.send(Delivery::Done { done, outcome });
-        });
-        Ok(())
+        let mut memory = memory.readable(py, &self.pool, |bytes| make_segment(py, &job, bytes, deadline))?;
+        Call::start(py, |ended| {
+            let started = memory.with(count, |segment, elements| {
+                let elements = Some(elements);
+                let operation = Operation {
+                    name,
+                    element_type,
+                    elements,
+                    weight,
+                    deadline,
+                    root,
+                    parts: &parts,
+                    step_goes_on,
+                };
+                job.start_with(segment, &operation, |outcome| ended(outcome.map(CallResult::Reduced)))
+            })?;
+            started.map_err(|error| exception(py, &error))?;
+            Ok(memory.copied().into_iter().collect())
+        })
     }
 
     /// Replaces elements on all members by the leader's elements, if the members must synchronise.
@@ -284,14 +286,14 @@ impl Job {
     /// Ends this process's membership. The job continues without its host.
     fn leave(&self, py: Python<'_>) -> PyResult<()> {
         check_not_forked(py)?;
-        self.0.lock().take();
+        self.job.lock().take();
         Ok(())
     }
 
     /// Ends this process's membership. The host stays a member until the job has ended.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         check_not_forked(py)?;
-        let job = self.0.lock().take();
+        let job = self.job.lock().take();
         let Some(job) = job else { return Ok(()) };
         wait(py, job.close())?.map_err(|error| exception(py, &error))
     }
@@ -301,7 +303,7 @@ impl Job {
     /// The job ends when all members have called this.
     fn finish(&self, py: Python<'_>) -> PyResult<()> {
         check_not_forked(py)?;
-        let job = self.0.lock().take();
+        let job = self.job.lock().take();
         let Some(job) = job else { return Ok(()) };
         wait(py, job.finish())?.map_err(|error| exception(py, &error))
     }
@@ -329,4 +331,14 @@ fn parse_element_type(name: &str) -> PyResult<ElementType> {
             "element type {name:?}: f32, f16 and bf16, also with _exact, f64, i32 and i64 can be reduced"
         ))),
     }
+}
+
+/// Makes memory that is shared with the agent, for an operation with this deadline.
+fn make_segment(
+    py: Python<'_>,
+    job: &tributary_client::Job,
+    bytes: usize,
+    deadline: Option<Duration>,
+) -> PyResult<tributary_client::Segment> {
+    wait(py, job.segment_within(bytes, deadline))?.map_err(|error| exception(py, &error))
 }

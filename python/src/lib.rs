@@ -1,13 +1,15 @@
 //! The native part of the Python package `tributary`.
 //!
 //! It has a process's membership in a job or in a parameter server's training, memory that the process shares
-//! with its host's agent, and codecs. Values stay on the Python side, which maps the shared memory itself;
-//! this module only gets offsets and counts. No function blocks while it holds the interpreter's lock.
+//! with its host's agent, and codecs. Python maps the shared memory itself, and passes the addresses of other
+//! memory, which this module copies. No function blocks while it holds the interpreter's lock.
 
+mod call;
 mod codec;
 mod deliver;
 mod error;
 mod job;
+mod memory;
 mod runtime;
 mod schedule;
 mod segment;
@@ -19,6 +21,8 @@ use pyo3::prelude::*;
 /// The module `tributary._native`.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::call::Call;
     #[pymodule_export]
     use crate::codec::{Codec, decode};
     #[pymodule_export]

@@ -3,7 +3,9 @@
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::process;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use pyo3::prelude::*;
@@ -13,7 +15,7 @@ use tokio::time::timeout;
 use crate::error::{forked_error, thread_error};
 
 /// The interval between two checks for Ctrl-C.
-const SIGNALS: Duration = Duration::from_millis(100);
+pub(crate) const SIGNALS: Duration = Duration::from_millis(100);
 
 /// The id of the process that owns the threads.
 static OWNER: OnceLock<u32> = OnceLock::new();
@@ -42,6 +44,11 @@ pub(crate) struct Owned<T>(Arc<T>);
 impl<T> Owned<T> {
     pub(crate) fn new(value: T) -> Self {
         Self(Arc::new(value))
+    }
+
+    /// Returns a reference for a thread, which a forked process does not have.
+    pub(crate) fn share(&self) -> Arc<T> {
+        Arc::clone(&self.0)
     }
 }
 
@@ -79,6 +86,47 @@ pub(crate) fn runtime(py: Python<'_>) -> PyResult<&'static Runtime> {
     Ok(RUNTIME.get_or_init(|| started))
 }
 
+/// The thread that ends the interpreter, once it has begun to do so.
+static ENDING: OnceLock<ThreadId> = OnceLock::new();
+/// True once the interpreter has begun to end.
+static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+/// The number of threads that have waited and request the interpreter's lock.
+static RETURNING: AtomicUsize = AtomicUsize::new(0);
+
+/// Notes that this thread ends the interpreter.
+///
+/// Returns a function that returns true while other threads may still request the interpreter's lock after a wait.
+pub(crate) fn end_of_interpreter() -> impl Fn() -> bool {
+    ENDING.get_or_init(|| thread::current().id());
+    HAS_ENDED.store(true, Ordering::SeqCst);
+    || RETURNING.load(Ordering::SeqCst) > 0
+}
+
+/// Returns true if the interpreter has begun to end.
+pub(crate) fn has_ended() -> bool {
+    HAS_ENDED.load(Ordering::SeqCst)
+}
+
+/// Waits without the interpreter's lock.
+///
+/// If the interpreter has begun to end in another thread, this never returns: an ending interpreter ends each thread
+/// that requests its lock, and in Rust code this ends the process (SIGABRT).
+pub(crate) fn detached<T: Send>(py: Python<'_>, wait: impl FnOnce() -> T + Send) -> T {
+    let waited = py.detach(|| {
+        let waited = wait();
+        RETURNING.fetch_add(1, Ordering::SeqCst);
+        if has_ended() && ENDING.get() != Some(&thread::current().id()) {
+            RETURNING.fetch_sub(1, Ordering::SeqCst);
+            loop {
+                thread::park();
+            }
+        }
+        waited
+    });
+    RETURNING.fetch_sub(1, Ordering::SeqCst);
+    waited
+}
+
 /// Waits for `work` without the interpreter's lock, until it is done or a signal handler raises.
 ///
 /// # Errors
@@ -88,7 +136,7 @@ pub(crate) fn wait<T: Send>(py: Python<'_>, work: impl Future<Output = T> + Send
     let mut work = std::pin::pin!(work);
     loop {
         let mut next = work.as_mut();
-        let done = py.detach(|| runtime.block_on(async { timeout(SIGNALS, &mut next).await }));
+        let done = detached(py, || runtime.block_on(async { timeout(SIGNALS, &mut next).await }));
         match done {
             Ok(done) => return Ok(done),
             Err(_) => py.check_signals()?,

@@ -10,20 +10,25 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tributary_client::{Agent, ClientError, Observer, TrainingOptions};
 
-use crate::deliver::{CallResult, Delivery, deliveries, telling};
+use crate::call::{Call, CallResult};
+use crate::deliver::telling;
 use crate::error::{exception, left};
-use crate::runtime::{Owned, check_not_forked, runtime, wait};
+use crate::memory::{Memory, Pool, Readable};
+use crate::runtime::{Owned, check_not_forked, wait};
 use crate::segment::Segment;
 
-/// The location of f32 values: their segment, the index of the first value, and the number of values.
-type Place<'py> = (Bound<'py, Segment>, usize, usize);
+/// The memory of f32 values, and their number.
+type Values<'py> = (Memory<'py>, usize);
 
 /// A process's membership in a parameter server's job.
 ///
 /// When the last reference is dropped, the worker leaves the job.
 #[pyclass(frozen, module = "tributary._native")]
 #[derive(Debug)]
-pub(crate) struct Training(Owned<Mutex<Option<tributary_client::Training>>>);
+pub(crate) struct Training {
+    training: Owned<Mutex<Option<tributary_client::Training>>>,
+    pool: Owned<Pool>,
+}
 
 impl Training {
     fn with<T>(
@@ -32,9 +37,29 @@ impl Training {
         act: impl FnOnce(&tributary_client::Training) -> Result<T, ClientError>,
     ) -> PyResult<T> {
         check_not_forked(py)?;
-        let training = self.0.lock();
-        let acted = training.as_ref().ok_or_else(left).and_then(act);
-        acted.map_err(|error| exception(py, &error))
+        self.act(act).map_err(|error| exception(py, &error))
+    }
+
+    fn act<T>(
+        &self,
+        act: impl FnOnce(&tributary_client::Training) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        let training = self.training.lock();
+        training.as_ref().ok_or_else(left).and_then(act)
+    }
+
+    fn make_segment(&self, py: Python<'_>, bytes: usize) -> PyResult<tributary_client::Segment> {
+        let making = self.with(py, |training| Ok(training.segment(bytes)))?;
+        wait(py, making)?.map_err(|error| exception(py, &error))
+    }
+
+    fn readable<'py>(
+        &self,
+        py: Python<'py>,
+        (memory, count): Values<'py>,
+    ) -> PyResult<(Readable<'py>, usize)> {
+        check_not_forked(py)?;
+        Ok((memory.readable(py, &self.pool, |bytes| self.make_segment(py, bytes))?, count))
     }
 }
 
@@ -73,7 +98,7 @@ impl Training {
         };
         let opening = async move { Agent::connect(&socket).await?.train(options).await };
         let opened = wait(py, opening)?.map_err(|error| exception(py, &error))?;
-        Ok(Self(Owned::new(Mutex::new(Some(opened)))))
+        Ok(Self { training: Owned::new(Mutex::new(Some(opened))), pool: Owned::new(Pool::default()) })
     }
 
     /// This host's name in the topology.
@@ -84,54 +109,55 @@ impl Training {
 
     /// Makes memory that is shared with the agent.
     fn segment(&self, py: Python<'_>, size: usize) -> PyResult<Segment> {
-        let making = self.with(py, |training| Ok(training.segment(size)))?;
-        wait(py, making)?.map(Segment::new).map_err(|error| exception(py, &error))
+        self.make_segment(py, size).map(Segment::new)
     }
 
-    /// Joins the job with these parameters.
-    ///
-    /// When the first step arrives, a thread of this module calls `done` with `(step, None)`. After an error,
-    /// it calls `done` with `(None, exception)`.
-    fn begin(&self, py: Python<'_>, parameters: Place<'_>, done: Py<PyAny>) -> PyResult<()> {
-        let (segment, first, count) = parameters;
-        let elements = first..end(first, count)?;
-        let step = self.with(py, |training| training.start_begin((&mut segment.get().lock(), elements)))?;
-        deliver(py, step, CallResult::Step, done)
+    /// Joins the job with these parameters, and waits for the first step.
+    fn begin(&self, py: Python<'_>, parameters: Values<'_>) -> PyResult<Call> {
+        let (mut memory, count) = self.readable(py, parameters)?;
+        let step = memory.with(count, |segment, elements| {
+            self.act(|training| training.start_begin((segment, elements)))
+        })?;
+        let step = step.map_err(|error| exception(py, &error))?;
+        Call::follow(py, step, CallResult::Step, [memory.copied()])
     }
 
-    /// Pushes a gradient, or the last part of it, whose first value belongs to the parameter `first`.
+    /// Pushes a gradient, or the last part of it, and waits for the next step.
     ///
-    /// The parameters of the next step are written to `parameters`, which is in another segment. `done` is
-    /// called as for `begin`.
+    /// The first value belongs to the parameter `first`. The step's parameters are written to `parameters`, which is in another segment.
     fn push(
         &self,
         py: Python<'_>,
-        gradient: Place<'_>,
+        gradient: Values<'_>,
         first: usize,
-        parameters: Place<'_>,
-        done: Py<PyAny>,
-    ) -> PyResult<()> {
-        if gradient.0.is(&parameters.0) {
+        parameters: Values<'_>,
+    ) -> PyResult<Call> {
+        let ((mut gradient, given), (mut parameters, taken)) =
+            (self.readable(py, gradient)?, self.readable(py, parameters)?);
+        if let (Readable::Shared(gradient, _), Readable::Shared(parameters, _)) = (&gradient, &parameters)
+            && gradient.is(parameters)
+        {
             return Err(PyValueError::new_err("gradient and parameters are in one segment: use two"));
         }
-        let (given, taken) =
-            (gradient.1..end(gradient.1, gradient.2)?, parameters.1..end(parameters.1, parameters.2)?);
-        let step = self.with(py, |training| {
-            let (mut gradient, mut parameters) = (gradient.0.get().lock(), parameters.0.get().lock());
-            training.start_push_rest((&mut gradient, given), first, (&mut parameters, taken))
-        })?;
-        deliver(py, step, CallResult::Step, done)
+        let step = gradient.with(given, |gradient, given| {
+            parameters.with(taken, |parameters, taken| {
+                self.act(|training| training.start_push_rest((gradient, given), first, (parameters, taken)))
+            })
+        })??;
+        let step = step.map_err(|error| exception(py, &error))?;
+        Call::follow(py, step, CallResult::Step, [gradient.copied(), parameters.copied()])
     }
 
-    /// Pushes a part of the next gradient, whose first value belongs to the parameter `first`.
+    /// Pushes a part of the next gradient, and waits until the agent has read it.
     ///
-    /// `done` is called with `(None, None)` when the agent has read the part, or with `(None, exception)`.
-    fn push_part(&self, py: Python<'_>, part: Place<'_>, first: usize, done: Py<PyAny>) -> PyResult<()> {
-        let (segment, begin, count) = part;
-        let elements = begin..end(begin, count)?;
-        let pushed =
-            self.with(py, |training| training.start_push_part((&mut segment.get().lock(), elements), first))?;
-        deliver(py, pushed, |()| CallResult::Done, done)
+    /// The first value belongs to the parameter `first`.
+    fn push_part(&self, py: Python<'_>, part: Values<'_>, first: usize) -> PyResult<Call> {
+        let (mut memory, count) = self.readable(py, part)?;
+        let pushed = memory.with(count, |segment, elements| {
+            self.act(|training| training.start_push_part((segment, elements), first))
+        })?;
+        let pushed = pushed.map_err(|error| exception(py, &error))?;
+        Call::follow(py, pushed, |()| CallResult::Done, [memory.copied()])
     }
 
     /// Drops the parts that were pushed for the next gradient.
@@ -143,27 +169,7 @@ impl Training {
     /// Leaves the job.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         check_not_forked(py)?;
-        self.0.lock().take();
+        self.training.lock().take();
         Ok(())
     }
-}
-
-fn end(first: usize, count: usize) -> PyResult<usize> {
-    first.checked_add(count).ok_or_else(|| PyValueError::new_err("values beyond all memory"))
-}
-
-/// Delivers the result of `coming` to `done`.
-fn deliver<T: 'static>(
-    py: Python<'_>,
-    coming: impl Future<Output = Result<T, ClientError>> + Send + 'static,
-    outcome: impl FnOnce(T) -> CallResult + Send + 'static,
-    done: Py<PyAny>,
-) -> PyResult<()> {
-    let (runtime, deliveries) = (runtime(py)?, deliveries()?);
-    runtime.spawn(async move {
-        let outcome = coming.await.map(outcome);
-        // Without the delivery thread the interpreter is shutting down.
-        let _ = deliveries.send(Delivery::Done { done, outcome });
-    });
-    Ok(())
 }

@@ -187,7 +187,7 @@ class Program:
                     self.run_until(future.done)
                     future.wait()
                 case _:
-                    self.run_until(work.ended.done)
+                    self.run_until(work.has_ended)
                     work.wait()
 
     def any_stream(self) -> SimulatedStream:
@@ -246,7 +246,7 @@ class Program:
         used = {one.untyped_storage().data_ptr() for one in (source, result)}
         # The backend waits for the fabric's results of collectives on the same memory. Only this thread makes them.
         before = [work for work, others in self.works if used & others]
-        self.run_until(lambda: all(work.ended.done() for work in before))
+        self.run_until(lambda: all(work.has_ended() for work in before))
         self.sums.wait_for_memory([source, result])
         work = self.sums.start(self.device, "a sum", source, result, first, self.start_part, ProfilerEvent("allreduce"))
         self.works.append((work, used))
@@ -320,13 +320,13 @@ def test_parts_overlap_in_a_bounded_number_of_buffers() -> None:
     work = program.start(values.tensor, values.tensor, 0)
     for ended in range(10):
         # The parts that follow are copied out while the fabric adds.
-        while (program.device.step() or program.can_start()) and not work.ended.done():
+        while (program.device.step() or program.can_start()) and not work.has_ended():
             if program.can_start():
                 program.sums.staging.start_next()
         assert len(program.in_fabric) == min(BUFFERS, 10 - ended)
         assert program.sums.nbytes == BUFFERS * PART_SIZE
         program.end_part(0)
-    assert work.ended.done()
+    assert work.has_ended()
 
 
 def test_the_programs_find_each_missing_event_and_each_reused_memory() -> None:

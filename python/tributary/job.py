@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from tributary import _native
 from tributary.errors import SumError
-from tributary.memory import Memory, MemoryPool, SharesMemory
-from tributary.pending import Pending, check_may_wait, mark_completion_thread
+from tributary.memory import Part, SharedMemory, SharesMemory
+from tributary.pending import Call, Pending, check_may_wait, mark_completion_thread
 from tributary.schedule import Profile, Schedule, ThrownOut
 from tributary.values import Elements, Values, words_of
 
@@ -100,7 +100,7 @@ class Job(SharesMemory):
 
     def __init__(self, native: _native.Job) -> None:
         self._native = native
-        self._pool = MemoryPool(native.segment)
+        self._shared = SharedMemory(native.segment)
         self._next_report = 0.0
         """The time before which no other contribution that is not finite is logged."""
         self._order = Lock()
@@ -196,7 +196,7 @@ class Job(SharesMemory):
                 still write to these values when it continues.
         """
         check_may_wait(name)
-        return self.start(values, name=name, weight=weight, deadline=deadline, precision=precision).result()
+        return self.begin(values, name=name, weight=weight, deadline=deadline, precision=precision).result()
 
     def start(
         self,
@@ -206,7 +206,6 @@ class Job(SharesMemory):
         weight: int = 1,
         deadline: float | timedelta | None = None,
         step_goes_on: bool = False,
-        take: Callable[[npt.NDArray[np.uint8]], None] | None = None,
         precision: str | None = None,
         root: int | None = None,
         parts: list[tuple[int, int]] | None = None,
@@ -231,8 +230,6 @@ class Job(SharesMemory):
             weight: as for `all_reduce`.
             deadline: as for `all_reduce`.
             step_goes_on: true if another all-reduce of the same training step follows.
-            take: called with the bytes of the result, which are valid until it returns. The values themselves stay
-                unchanged.
             precision: as for `all_reduce`.
             root: the rank whose values all members receive, in place of a sum. The values are int32, with any bits, and
                 the weight does not count.
@@ -244,63 +241,81 @@ class Job(SharesMemory):
             ValueError: an argument is out of its range.
             TributaryError: the all-reduce could not be started.
         """
+        call = self.begin(
+            values,
+            name=name,
+            weight=weight,
+            deadline=deadline,
+            step_goes_on=step_goes_on,
+            precision=precision,
+            root=root,
+            parts=parts,
+        )
+        return Reduction.of(call)
+
+    def begin(
+        self,
+        values: Values,
+        *,
+        name: str | Callable[[], str] = "unnamed",
+        weight: int = 1,
+        deadline: float | timedelta | None = None,
+        step_goes_on: bool = False,
+        precision: str | None = None,
+        root: int | None = None,
+        parts: list[tuple[int, int]] | None = None,
+        part: Part | None = None,
+        check: Callable[[Reduced], object] | None = None,
+        finish: Callable[[], object] | None = None,
+        at_end: Callable[[], object] | None = None,
+    ) -> Call[Reduced]:
+        """Starts an all-reduce like `start`, without a future: its end needs no thread of Python.
+
+        Args:
+            values: as for `start`.
+            name: as for `start`.
+            weight: as for `start`.
+            deadline: as for `start`.
+            step_goes_on: as for `start`.
+            precision: as for `start`.
+            root: as for `start`.
+            parts: as for `start`.
+            part: the part of the result to keep, and the memory for it. The values themselves stay unchanged.
+            check: called with the result; its error becomes the error of the call.
+            finish: called when the result has been stored, as for `Call`.
+            at_end: called at the end, as for `Call`.
+        """
         # Check this before taking a lock, which another thread may have held when the process was forked.
         self._native.check_process()
-        if any(number < 0 for number in (root or 0, *(each for part in parts or [] for each in part))):
+        if any(number < 0 for number in (root or 0, *(each for part in parts or () for each in part))):
             raise ValueError(f"the root and the parts are not negative: {root}, {parts}")
-        reduction = Reduction()
-        reduction.set_running_or_notify_cancel()
-        elements = Elements.of(values, takes_result=take is None)
+        elements = Elements.of(values, takes_result=part is None)
         limit = duration(deadline)
         element_type = _with_precision(elements.type, precision)
-        memory, first, is_copied = self._pool.share(elements, always_copy=take is not None, deadline=limit)
+        place = self._shared.place_of(elements, part=part)
+        with self._order:
+            checked_name = _checked_name(name if isinstance(name, str) else name())
+            native = self._native.start(
+                place,
+                element_type,
+                elements.count,
+                name=checked_name,
+                weight=_checked_weight(weight),
+                deadline=limit,
+                step_goes_on=step_goes_on,
+                root=root,
+                parts=parts or [],
+            )
 
-        checked_name = ""
+        def result_of(outcome: tuple[list[tuple[int, int, int]], tuple[int, int, int] | None]) -> Reduced:
+            runs, not_finite = outcome
+            reduced = Reduced(tuple(Run(*run) for run in runs), NotFinite(*not_finite) if not_finite else None)
+            self._report_not_finite(checked_name, reduced)
+            if check is not None:
+                check(reduced)
+            return reduced
 
-        def done(
-            outcome: tuple[list[tuple[int, int, int]], tuple[int, int] | None] | None, error: Exception | None
-        ) -> None:
-            mark_completion_thread()
-            reduced = None
-            try:
-                if outcome is not None:
-                    runs, not_finite = outcome
-                    reduced = Reduced(tuple(Run(*run) for run in runs), NotFinite(*not_finite) if not_finite else None)
-                    self._report_not_finite(checked_name, reduced)
-                if reduced is not None and take is not None:
-                    take(memory.view()[: elements.data.nbytes])
-                elif reduced is not None:
-                    store(elements, memory if is_copied else None)
-            except Exception as problem:
-                error = problem
-            if is_copied:
-                self._pool.give_back(memory)
-            if error is not None or reduced is None:
-                reduction.set_exception(error)
-            else:
-                reduction.set_result(reduced)
-
-        try:
-            with self._order:
-                checked_name = _checked_name(name if isinstance(name, str) else name())
-                self._native.start(
-                    memory.segment,
-                    element_type,
-                    first,
-                    elements.count,
-                    name=checked_name,
-                    weight=_checked_weight(weight),
-                    deadline=limit,
-                    step_goes_on=step_goes_on,
-                    done=done,
-                    root=root,
-                    parts=parts or [],
-                )
-        except BaseException:
-            if is_copied:
-                self._pool.give_back(memory)
-            raise
-        return reduction
+        return Call(native, checked_name, result_of, finish=_both(elements.store, finish), at_end=at_end)
 
     def _report_not_finite(self, name: str, reduced: Reduced) -> None:
         """Logs a contribution that is not finite: the first one, then at most one every 10 seconds.
@@ -344,8 +359,9 @@ class Job(SharesMemory):
             TributaryError: as for `all_reduce`; also if the job has no such rank, or if the root has left.
         """
         check_may_wait(name)
-        words, take = words_of(values)
-        self.start(words, name=name, deadline=deadline, root=root, take=take).result()
+        words, own = words_of(values)
+        part = Part(0, own.ctypes.data, own.nbytes, own) if own is not None else None
+        self.begin(words, name=name, deadline=deadline, root=root, part=part).result()
 
     def barrier(self, *, deadline: float | timedelta | None = None) -> None:
         """Waits until all members have called this.
@@ -577,12 +593,16 @@ def _regroup(generation: int, ranks: list[int], joined: list[int], leader: int, 
     return Regroup(generation, tuple(ranks), tuple(joined), leader, tuple(shards))
 
 
-def store(elements: Elements, borrowed: Memory | None) -> None:
-    """Writes a result to its destination."""
-    if borrowed is not None:
-        np.copyto(elements.data, borrowed.view()[: elements.data.nbytes])
-    if elements.store is not None:
-        elements.store()
+def _both(first: Callable[[], object] | None, second: Callable[[], object] | None) -> Callable[[], object] | None:
+    """Returns a function that calls those of these functions that exist."""
+    if first is None or second is None:
+        return first or second
+
+    def both() -> None:
+        first()
+        second()
+
+    return both
 
 
 def _with_precision(element_type: str, precision: str | None) -> str:

@@ -8,9 +8,11 @@ import sys
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from threading import Condition, Event, Thread, current_thread, local
-from typing import TypeVar
+from functools import partial
+from threading import Condition, Event, Lock, Thread, current_thread, local
+from typing import Any, Generic, Self, TypeVar, cast
 
+from tributary import _native
 from tributary.errors import TributaryError
 
 T = TypeVar("T")
@@ -131,8 +133,135 @@ def is_completion_thread() -> bool:
     return hasattr(_thread, "completes_results")
 
 
+class Call(Generic[T]):
+    """A call to the agent that is under way.
+
+    It ends with the native call, whose result needs no thread of Python. If there is something to do at the end, it
+    ends when the thread that completes results has done it.
+    """
+
+    def __init__(
+        self,
+        native: _native.Call,
+        what: str,
+        result_of: Callable[[Any], T],
+        *,
+        finish: Callable[[], object] | None = None,
+        at_end: Callable[[], object] | None = None,
+    ) -> None:
+        """Follows a native call.
+
+        Args:
+            native: the native call.
+            what: the description of the call.
+            result_of: returns the result of the call, from the native result, or raises an error.
+            finish: called at the end of a successful call. If it raises an error, the call has failed.
+            at_end: called at the end, after `finish`, successful or not.
+        """
+        self.what = what
+        self._native = native
+        self._result_of = result_of
+        self._finish = finish
+        self._at_end = at_end
+        self._lock = Lock()
+        self._outcome: tuple[T | None, Exception | None] | None = None
+        self._finished: Event | None = None
+        self._then: list[Callable[[], object]] = []
+        if finish is not None or at_end is not None:
+            self._finished = Event()
+            native.on_end(self._run_finish)
+
+    def has_ended(self) -> bool:
+        """Returns true if the call has ended, successfully or not."""
+        return self._finished.is_set() if self._finished is not None else self._native.has_ended()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Waits for the end, for `seconds` at most; returns true if the call has ended.
+
+        Raises:
+            TributaryError: this is the thread that completes results.
+        """
+        if self.has_ended():
+            return True
+        check_may_wait(self.what)
+        return self._finished.wait(seconds) if self._finished is not None else self._native.wait(seconds)
+
+    def result(self) -> T:
+        """Waits for the end; returns the result, or raises the call's error."""
+        self.wait()
+        result, error = self._settled()
+        if error is not None:
+            raise error
+        return cast("T", result)
+
+    def exception(self) -> Exception | None:
+        """Waits for the end; returns the error, or `None`."""
+        if self._outcome is None:
+            self.wait()
+        return self._settled()[1]
+
+    def on_end(self, call: Callable[[], object]) -> None:
+        """Calls `call` when the call has ended, in the thread that completes results or in this one."""
+        if self._finished is None:
+            self._native.on_end(partial(_in_completion_thread, call))
+            return
+        with self._lock:
+            if not self._finished.is_set():
+                self._then.append(call)
+                return
+        call()
+
+    def _settled(self) -> tuple[T | None, Exception | None]:
+        """Returns the outcome of the ended call. The first call determines it."""
+        if self._outcome is not None:
+            return self._outcome
+        with self._lock:
+            if self._outcome is None:
+                try:
+                    result = self._result_of(self._native.result())
+                    if self._finish is not None:
+                        self._finish()
+                    self._outcome = result, None
+                except Exception as error:
+                    self._outcome = None, error
+            return self._outcome
+
+    def _run_finish(self) -> None:
+        mark_completion_thread()
+        self._settled()
+        if self._at_end is not None:
+            self._at_end()
+        assert self._finished is not None
+        with self._lock:
+            self._finished.set()
+            then, self._then = self._then, []
+        for call in then:
+            call()
+
+
+def _in_completion_thread(call: Callable[[], object]) -> None:
+    mark_completion_thread()
+    call()
+
+
 class Pending(Future[T]):
     """A future that cannot be cancelled. The thread that completes it must not wait for it."""
+
+    @classmethod
+    def of(cls, call: Call[T]) -> Self:
+        """Returns a future of the call's result."""
+        pending = cls()
+        pending.set_running_or_notify_cancel()
+
+        def end() -> None:
+            error = call.exception()
+            if error is not None:
+                pending.set_exception(error)
+            else:
+                pending.set_result(call.result())
+
+        call.on_end(end)
+        return pending
 
     def cancel(self) -> bool:
         """Returns false, because the operation cannot be cancelled."""

@@ -11,9 +11,9 @@ from types import TracebackType
 
 from tributary import _native
 from tributary.errors import TributaryError
-from tributary.job import duration, socket_of, store, wait_reporter
-from tributary.memory import Memory, MemoryPool, SharesMemory
-from tributary.pending import Pending, check_may_wait, mark_completion_thread
+from tributary.job import duration, socket_of, wait_reporter
+from tributary.memory import SharedMemory, SharesMemory
+from tributary.pending import Call, Pending, check_may_wait
 from tributary.values import Elements, Values
 
 
@@ -47,8 +47,7 @@ class Training(SharesMemory):
 
     def __init__(self, native: _native.Training) -> None:
         self._native = native
-        # A step has no deadline.
-        self._pool = MemoryPool(lambda size, _: native.segment(size))
+        self._shared = SharedMemory(native.segment)
         self._parameters: Values | None = None
         self._turn = Lock()
 
@@ -131,25 +130,10 @@ class Training(SharesMemory):
         target = self._target()
         if self._turn.locked():
             raise _under_way()
-        pending = PendingPart()
-        pending.set_running_or_notify_cancel()
-        borrowed: list[Memory] = []
-
-        def done(_: None, error: Exception | None) -> None:
-            mark_completion_thread()
-            self._give_back(borrowed)
-            if error is not None:
-                pending.set_exception(error)
-            else:
-                pending.set_result(None)
-
-        try:
-            taken = self._pool.find(target)
-            self._native.push_part(self._share_gradient(given, taken and taken[0], borrowed), first, done)
-        except BaseException:
-            self._give_back(borrowed)
-            raise
-        return pending
+        taken = self._shared.find(target)
+        place = self._shared.place_of(given, takes_result=False, but=taken and taken[0])
+        native = self._native.push_part((place, given.count), first)
+        return PendingPart.of(Call(native, "the part's delivery", lambda _: None))
 
     def push_rest(self, part: Values, first: int) -> Step:
         """Hands in the last part of a gradient, and waits for the next step.
@@ -198,53 +182,17 @@ class Training(SharesMemory):
 
     def _start(self, gradient: tuple[Elements, int] | None, parameters: Elements) -> PendingStep:
         """Starts a step. The caller has acquired the turn, and the end of the step releases it."""
-        step = PendingStep()
-        step.set_running_or_notify_cancel()
-        memory, start, is_copied = self._pool.share(parameters)
-        borrowed = [memory] if is_copied else []
-
-        def done(outcome: tuple[int, int, int, bool] | None, error: Exception | None) -> None:
-            mark_completion_thread()
-            try:
-                if outcome is not None:
-                    store(parameters, memory if is_copied else None)
-            except Exception as problem:
-                error = problem
-            self._give_back(borrowed)
-            self._turn.release()
-            if error is not None or outcome is None:
-                step.set_exception(error)
-            else:
-                step.set_result(Step(*outcome))
-
-        try:
-            target_memory = (memory.segment, start, parameters.count)
-            if gradient is None:
-                self._native.begin(target_memory, done)
-            else:
-                given, first = gradient
-                self._native.push(self._share_gradient(given, memory, borrowed), first, target_memory, done)
-        except BaseException:
-            self._give_back(borrowed)
-            raise
-        return step
-
-    def _share_gradient(
-        self, gradient: Elements, taken: Memory | None, borrowed: list[Memory]
-    ) -> tuple[_native.Segment, int, int]:
-        """Puts the gradient into a segment of its own, separate from the parameters' segment."""
-        found = self._pool.find(gradient)
-        if found is not None and found[0] is not taken:
-            memory, first = found
+        taken = self._shared.find(parameters)
+        target = self._shared.place_of(parameters), parameters.count
+        if gradient is None:
+            native = self._native.begin(target)
         else:
-            memory, first = self._pool.borrow(gradient.data.nbytes), 0
-            memory.view()[: gradient.data.nbytes] = gradient.data
-            borrowed.append(memory)
-        return memory.segment, first, gradient.count
-
-    def _give_back(self, borrowed: list[Memory]) -> None:
-        for memory in borrowed:
-            self._pool.give_back(memory)
+            # The gradient needs a segment of its own, separate from the parameters' segment.
+            given, first = gradient
+            place = self._shared.place_of(given, takes_result=False, but=taken and taken[0])
+            native = self._native.push((place, given.count), first, target)
+        call = Call(native, "a step", lambda step: Step(*step), finish=parameters.store, at_end=self._turn.release)
+        return PendingStep.of(call)
 
     def close(self) -> None:
         """Leaves the job, which the other workers continue. A step in flight ends with an error."""

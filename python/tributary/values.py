@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -36,15 +37,29 @@ class Elements:
     type: str
     """The agent's name of the type: `f32`, `f16`, `bf16`, `f64`, `i32` or `i64`."""
     count: int
-    data: npt.NDArray[np.uint8]
-    """The bytes of the values themselves, or of a copy."""
+    owner: npt.NDArray[Any] | torch.Tensor
+    """The values themselves, or a contiguous copy."""
+    address: int
+    """The address of the first byte."""
+    nbytes: int
     store: Callable[[], None] | None
     """Copies the result back to the values; `None` if there is no copy."""
 
     @property
     def unit(self) -> int:
         """The size of an element, in bytes."""
-        return self.data.nbytes // self.count if self.count else 1
+        return self.nbytes // self.count if self.count else 1
+
+    @property
+    def data(self) -> npt.NDArray[np.uint8]:
+        """The bytes as an array."""
+        if isinstance(self.owner, np.ndarray):
+            return self.owner.reshape(-1).view(np.uint8)
+        torch = sys.modules["torch"]
+        # Not `reshape`, which keeps the stride of a single element: `view` refuses any stride except 1.
+        flat = self.owner.detach().as_strided((self.count,), (1,))
+        array: npt.NDArray[np.uint8] = flat.view(torch.uint8).numpy()
+        return array
 
     @staticmethod
     def of(values: Values, *, takes_result: bool = True) -> Elements:
@@ -66,12 +81,10 @@ class Elements:
         raise TypeError(f"cannot reduce a {type(values).__name__}: give a NumPy array or a PyTorch tensor")
 
 
-def words_of(
-    array: npt.NDArray[Any],
-) -> tuple[npt.NDArray[np.int32], Callable[[npt.NDArray[np.uint8]], None] | None]:
+def words_of(array: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8] | None]:
     """Returns the bytes of an array as words of 32 bits, with zeros behind them.
 
-    If the words are a copy, also returns a function that writes such bytes to the array.
+    If the words are a copy, also returns the bytes themselves.
 
     Raises:
         ValueError: the array has objects, is not contiguous, or is read-only.
@@ -83,11 +96,7 @@ def words_of(
         return own.view(np.int32), None
     words = np.zeros(-(-own.nbytes // WORD), dtype=np.int32)
     words.view(np.uint8)[: own.nbytes] = own
-
-    def take(received: npt.NDArray[np.uint8]) -> None:
-        own[:] = received[: own.nbytes]
-
-    return words, take
+    return words, own
 
 
 def floats_of(values: Values) -> npt.NDArray[np.float32]:
@@ -117,12 +126,12 @@ def _of_array(array: npt.NDArray[Any], takes_result: bool) -> Elements:
     if takes_result and not array.flags.c_contiguous and elements_overlap(array.shape, array.strides, array.itemsize):
         raise overlap_error("array", array.shape)
     whole = np.ascontiguousarray(array)
-    data = whole.reshape(-1).view(np.uint8)
-    if whole is array or np.shares_memory(whole, array):
-        return Elements(name, array.size, data, None)
-    return Elements(name, array.size, data, lambda: np.copyto(array, whole))
+    is_copy = whole is not array and not np.shares_memory(whole, array)
+    store = partial(np.copyto, array, whole) if is_copy else None
+    return Elements(name, array.size, whole, whole.__array_interface__["data"][0], whole.nbytes, store)
 
 
+@cache
 def tensor_types() -> dict[torch.dtype, str]:
     """Returns the agent's names of the element types of tensors. Needs PyTorch."""
     import torch
@@ -147,22 +156,22 @@ def _of_tensor(tensor: torch.Tensor, takes_result: bool) -> Elements:
         )
     if takes_result and tensor_elements_overlap(tensor):
         raise overlap_error("tensor", tensor.shape)
-    tensor = tensor.detach()
     whole = tensor
     if tensor.device.type != "cpu":
-        whole = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True).copy_(tensor)
+        whole = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True).copy_(tensor.detach())
     elif tensor.is_neg() or not tensor.is_contiguous():
         # The memory of a negated view has the original values.
-        whole = tensor.resolve_neg().contiguous()
-    # Not `reshape`, which keeps the stride of a single element: `view` refuses any stride except 1.
-    data = whole.as_strided((whole.numel(),), (1,)).view(torch.uint8).numpy()
+        whole = tensor.detach().resolve_neg().contiguous()
+    address, count = whole.data_ptr(), whole.numel()
+    if address == 0 and count > 0:
+        raise TypeError(f"this {type(tensor).__name__} has no memory of its own: give the tensor inside it")
 
     def store() -> None:
         # A tensor that was made in inference mode can only be written in inference mode.
         with torch.inference_mode():
-            tensor.copy_(whole)
+            tensor.detach().copy_(whole)
 
-    return Elements(name, tensor.numel(), data, None if whole is tensor else store)
+    return Elements(name, count, whole, address, whole.nbytes, None if whole is tensor else store)
 
 
 def elements_overlap(shape: Sequence[int], strides: Sequence[int], unit: int) -> bool:

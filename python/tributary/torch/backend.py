@@ -5,17 +5,15 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future as Answer
-from concurrent.futures import wait
 from datetime import timedelta
 from functools import partial
 from time import monotonic
 from typing import Any
 from weakref import ref
 
-import numpy as np
-import numpy.typing as npt
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import (
@@ -34,6 +32,7 @@ from torch._C._distributed_c10d import (
 
 from tributary.errors import DeadlineError, SumError, TributaryError
 from tributary.job import Job, Reduced
+from tributary.memory import Part
 from tributary.pending import callbacks
 from tributary.torch.devices.device import Device, device_of
 from tributary.torch.devices.node import node_group
@@ -213,8 +212,8 @@ class FabricBackend(Backend):
         self._sequence = 0
         self._job: Job | None = None
         self._timeout = timeout
-        self._under_way: dict[Answer[Any], tuple[FabricWork | DeviceWork, list[MemoryRange]]] = {}
-        """The all-reduces in flight, with the memory that each of them uses."""
+        self._under_way: deque[FabricWork | DeviceWork] = deque()
+        """The collectives over the fabric that may be in flight."""
         self._by_gloo_under_way: list[tuple[ref[FinishingWork], list[MemoryRange]]] = []
         """Collectives by gloo that may be in flight, with the memory that each of them uses."""
         self._coalesced: list[PythonWork] | None = None
@@ -404,7 +403,8 @@ class FabricBackend(Backend):
                     what,
                     scatter.whole,
                     [output],
-                    take=scatter.take,
+                    scatter.finish,
+                    scatter.part,
                     deadline=_timeout(opts),
                     nbytes=scatter.nbytes,
                     parts=scatter.parts(self._ranks_in_job()),
@@ -420,13 +420,8 @@ class FabricBackend(Backend):
         tensor = tensors[0]
         plain = Plain(contiguous=True)
         contiguous: torch.Tensor = plain.of(tensor, is_written=True)
-        words, take = words_of(contiguous.detach().reshape(-1).view(torch.uint8).numpy())
+        words, own = words_of(contiguous.detach().reshape(-1).view(torch.uint8).numpy())
         root = self._ranks_in_job()[opts.rootRank]
-
-        def finish() -> None:
-            # A tensor that was made in inference mode can only be written in inference mode.
-            with torch.inference_mode():
-                plain.copy_back()
 
         return self._made(
             self._over_fabric(
@@ -435,8 +430,8 @@ class FabricBackend(Backend):
                 f"broadcast {{}} of {tuple(tensor.shape)}, {tensor.dtype}",
                 torch.from_numpy(words),
                 tensors,
-                finish,
-                take,
+                plain.copy_back if plain.copies else None,
+                Part(0, own.ctypes.data, own.nbytes, own) if own is not None else None,
                 deadline=_timeout(opts),
                 nbytes=tensor.nbytes,
                 root=root,
@@ -610,7 +605,7 @@ class FabricBackend(Backend):
         values: torch.Tensor,
         results: list[torch.Tensor],
         then: Callable[[], object] | None = None,
-        take: Callable[[npt.NDArray[np.uint8]], None] | None = None,
+        part: Part | None = None,
         *,
         deadline: timedelta | None = None,
         nbytes: int | None = None,
@@ -623,10 +618,10 @@ class FabricBackend(Backend):
             job: the job of the group.
             collective: the collective for metrics and profiler.
             what: the collective's name, which must be the same on all ranks, with a placeholder for its number.
-            values: the tensor to sum. It takes the result, unless there is a `take`.
+            values: the tensor to sum. It takes the result, unless there is a `part`.
             results: the caller's tensors for the results.
-            then: called when the sum is complete.
-            take: called with the bytes of the sum.
+            then: called when the result has been stored.
+            part: the part of the result to keep, and the memory for it.
             deadline: the time that the collective may take [default: the group's timeout].
             nbytes: bytes of the caller's tensors, if `values` is a copy in another type.
             root: the rank in the job that broadcasts its `values`.
@@ -646,24 +641,25 @@ class FabricBackend(Backend):
 
         self._wait_for_memory([values, *results], also_by_gloo=True)
         event = ProfilerEvent(collective)
+
         try:
-            limit = deadline or self._timeout
-            answer = job.start(values, name=count, take=take, deadline=limit, root=root, parts=parts)
+            call = job.begin(
+                values,
+                name=count,
+                deadline=deadline or self._timeout,
+                root=root,
+                parts=parts,
+                part=part,
+                check=lambda reduced: self._check_whole(name, reduced, job),
+                finish=partial(_in_inference_mode, then) if then is not None else None,
+                at_end=event.end if event.is_recorded else None,
+            )
         except BaseException:
             event.end()
             raise
-
-        def finish(reduced: Reduced) -> None:
-            self._check_whole(name, reduced, job)
-            if then is not None:
-                then()
-
         self._count_over_fabric(job, collective, values.nbytes if nbytes is None else nbytes)
-        # Add this callback before the work's own callback, which wakes the callers.
-        answer.add_done_callback(lambda answer: self._note_timeout(name, answer))
-        work = FabricWork(name, answer, results, finish, event)
-        self._under_way[answer] = work, memory_ranges_of([values, *results])
-        answer.add_done_callback(lambda _: self._under_way.pop(answer, None))
+        work = FabricWork(call, results, values)
+        self._under_way.append(work)
         return work
 
     def _count_over_fabric(self, job: Job, collective: str, nbytes: int) -> None:
@@ -677,8 +673,8 @@ class FabricBackend(Backend):
             )
         self.counters.count_fabric(collective, nbytes)
 
-    def _note_timeout(self, name: str, answer: Answer[Reduced]) -> None:
-        if isinstance(answer.exception(), DeadlineError):
+    def _note_timeout(self, name: str, error: BaseException | None) -> None:
+        if isinstance(error, DeadlineError):
             self._timed_out = self._timed_out or name
 
     def _from_device(
@@ -719,8 +715,7 @@ class FabricBackend(Backend):
 
         work = self._device_sums.start(device, name, values, result, first, start, ProfilerEvent(collective))
         self._count_over_fabric(job, collective, values.nbytes)
-        self._under_way[work.ended] = work, []
-        work.ended.add_done_callback(lambda ended: self._under_way.pop(ended, None))
+        self._under_way.append(work)
         return work
 
     def _start_part(self, job: Job, name: str, values: torch.Tensor, divisor: int, deadline: timedelta) -> Answer[None]:
@@ -730,7 +725,7 @@ class FabricBackend(Backend):
         answer: Answer[None] = Answer()
 
         def end(reduction: Answer[Reduced]) -> None:
-            self._note_timeout(name, reduction)
+            self._note_timeout(name, reduction.exception())
             try:
                 with torch.inference_mode():
                     self._check_whole(name, reduction.result(), job)
@@ -756,6 +751,10 @@ class FabricBackend(Backend):
                 a sum of a device's tensor has failed, whose error no caller may have seen.
         """
         self._device_sums.check()
+        # Collectives over the fabric end in the order of their start.
+        while self._under_way and self._under_way[0].has_ended():
+            ended = self._under_way.popleft()
+            self._note_timeout(ended.name, ended.exception())
         if self._timed_out is not None:
             raise TributaryError(
                 f"{self._timed_out} was given up in this process group after its timeout, so the next collectives of "
@@ -773,8 +772,8 @@ class FabricBackend(Backend):
         self._device_sums.wait_for_memory(tensors)
         if not self._under_way and not self._by_gloo_under_way:
             return
-        under_way: list[tuple[FabricWork | DeviceWork | FinishingWork, list[MemoryRange]]]
-        under_way = [*self._under_way.values()]
+        under_way: list[tuple[FabricWork | FinishingWork, list[MemoryRange]]]
+        under_way = [(work, work.memory_ranges) for work in self._under_way if isinstance(work, FabricWork)]
         if also_by_gloo:
             # The caller may have dropped its work, and then does not read the result.
             by_gloo = [(work, ranges) for one, ranges in self._by_gloo_under_way if (work := one()) is not None]
@@ -898,13 +897,14 @@ class FabricBackend(Backend):
 
     def _wait_for_all(self) -> TributaryError | None:
         """Waits for collectives in flight, up to the group's timeout; returns an error about the others."""
-        under_way = [(answer, work) for answer, (work, _) in list(self._under_way.items())]
         seconds = self._timeout.total_seconds()
-        ended = wait([answer for answer, _ in under_way], seconds).done
-        late = [work.name for answer, work in under_way if answer not in ended]
-        failed = [
-            (work.name, error) for answer, work in under_way if answer in ended and (error := work.unraised_error())
-        ]
+        until = monotonic() + seconds
+        late, failed = [], []
+        for work in list(self._under_way):
+            if not work.wait_for_end(max(until - monotonic(), 0)):
+                late.append(work.name)
+            elif (error := work.unraised_error()) is not None:
+                failed.append((work.name, error))
         if not late and not failed:
             return None
         parts = [f"{', '.join(late)} not ended in {seconds:g} s"] if late else []
@@ -984,6 +984,12 @@ def _check_overlap(results: list[torch.Tensor]) -> None:
 def _timeout(opts: Any) -> timedelta | None:
     """Returns the timeout of a call, if it has one."""
     return opts.timeout if opts.timeout > timedelta(0) else None
+
+
+def _in_inference_mode(call: Callable[[], object]) -> None:
+    """Calls a function that writes to tensors: without autograd, and also to tensors made in inference mode."""
+    with torch.inference_mode():
+        call()
 
 
 def _divide(sums: list[torch.Tensor], size: int) -> None:

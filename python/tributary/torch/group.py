@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store, Work
 
 from tributary.torch.layouts import Plain
+from tributary.torch.memory_ranges import tensors_of
 from tributary.torch.work import FinishingWork
 
 _made = local()
@@ -89,8 +90,9 @@ def _collective(name: str, *, writes: bool = True) -> Callable[..., Any]:
 
     def call(self: Group, *args: Any, **options: Any) -> Any:
         plain = Plain(contiguous=False)
-        # All collectives have their results in the first argument.
-        args = tuple(plain.of(each, is_written=writes and index == 0) for index, each in enumerate(args))
+        if any(tensor.is_neg() or tensor.is_conj() for tensor in tensors_of(args)):
+            # All collectives have their results in the first argument.
+            args = tuple(plain.of(each, is_written=writes and index == 0) for index, each in enumerate(args))
         _made.work = None
         work = base(self._base, *args, **options)
         made, _made.work = _made.work, None

@@ -53,6 +53,11 @@ class ProfilerEvent:
             record.__enter__()  # type: ignore[no-untyped-call]
             record._call_end_callbacks_on_future(self._ended)
 
+    @property
+    def is_recorded(self) -> bool:
+        """True if the profiler was on at the start."""
+        return self._ended is not None
+
     def end(self) -> None:
         """Ends the event."""
         if self._ended is None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from tributary.errors import TributaryError
+from tributary.memory import Part
 from tributary.torch.integers import INTEGERS, store_sums, wide_of
 from tributary.values import overlap_error, tensor_elements_overlap
 
@@ -28,6 +29,8 @@ class Scatter:
     """The divisor of the sums: 1, or the number of ranks for an average."""
     counts: list[int]
     """The number of elements of each rank's output."""
+    _taken: torch.Tensor
+    """The memory for this rank's part of the sum: the output, or a contiguous tensor of its shape."""
 
     @staticmethod
     def of(
@@ -61,7 +64,10 @@ class Scatter:
         nbytes = whole.nbytes
         if whole.dtype in INTEGERS and widens:
             whole = wide_of(whole)
-        return Scatter(whole, output.detach(), sum(counts[:rank]), nbytes, size if is_average else 1, counts)
+        output = output.detach()
+        is_plain = output.is_contiguous() and not output.is_neg()
+        taken = output if is_plain else torch.empty_like(output, memory_format=torch.contiguous_format)
+        return Scatter(whole, output, sum(counts[:rank]), nbytes, size if is_average else 1, counts, taken)
 
     def parts(self, job_ranks: list[int]) -> list[tuple[int, int]]:
         """Returns the parts of `whole`: each with its elements, and the rank in the job that receives their sums."""
@@ -69,14 +75,26 @@ class Scatter:
         # Integers of 64 bits are two numbers: all lower halves, and then all upper halves.
         return parts * (self.whole.numel() // max(sum(self.counts), 1))
 
-    def take(self, summed: npt.NDArray[np.uint8]) -> None:
-        """Copies this rank's part of the sum to the output."""
-        sums = torch.from_numpy(summed).view(self.whole.dtype)
-        # A tensor that was made in inference mode can only be written in inference mode.
-        with torch.inference_mode():
-            if self.output.dtype in INTEGERS:
-                store_sums(sums, self.output, self.first, self.divisor)
-                return
-            self.output.copy_(sums[self.first : self.first + self.output.numel()].view(self.output.shape))
-            if self.divisor != 1:
-                self.output.div_(self.divisor)
+    @property
+    def part(self) -> Part | None:
+        """The part of the sum for the output; `None` if the whole sum replaces `whole`, which is a copy."""
+        if self.output.dtype in INTEGERS:
+            return None
+        taken = self._taken
+        skipped = self.first * taken.element_size()
+        return Part(skipped, taken.data_ptr(), taken.nbytes, taken)
+
+    @property
+    def finish(self) -> Callable[[], None] | None:
+        """The function that completes the output when the sum is stored; `None` if nothing is left to do."""
+        if self.output.dtype in INTEGERS:
+            return partial(store_sums, self.whole, self.output, self.first, self.divisor)
+        if self._taken is self.output and self.divisor == 1:
+            return None
+        return self._finish
+
+    def _finish(self) -> None:
+        if self._taken is not self.output:
+            self.output.copy_(self._taken)
+        if self.divisor != 1:
+            self.output.div_(self.divisor)

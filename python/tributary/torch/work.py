@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future as Answer
 from contextlib import suppress
 from datetime import timedelta
 from functools import cache
-from threading import Event, Lock, Thread
+from threading import Lock, Thread
 from typing import Any
 
 import torch
@@ -18,8 +17,8 @@ from torch.futures import Future
 
 from tributary.errors import DeadlineError
 from tributary.job import Reduced
-from tributary.pending import callbacks, check_may_wait
-from tributary.torch.profiling import ProfilerEvent
+from tributary.pending import Call, callbacks
+from tributary.torch.memory_ranges import MemoryRange, memory_ranges_of
 
 Tensors = list[torch.Tensor]
 
@@ -115,85 +114,75 @@ class PythonWork(Work):
 
 
 class FabricWork(PythonWork):
-    """A collective over the fabric. It ends when `finish` has stored its result."""
+    """A collective over the fabric."""
 
-    def __init__(
-        self,
-        name: str,
-        answer: Answer[Reduced],
-        tensors: Tensors,
-        finish: Callable[[Reduced], None],
-        event: ProfilerEvent,
-    ) -> None:
+    def __init__(self, call: Call[Reduced], tensors: Tensors, values: torch.Tensor) -> None:
+        """Follows a call.
+
+        Args:
+            call: the call.
+            tensors: the caller's tensors for the results.
+            values: the tensor that the call reads.
+        """
         super().__init__()
-        self._name = name
+        self._call = call
         self._tensors = tensors
-        self._error: BaseException | None = None
+        self._values = values
+        self._ranges: list[MemoryRange] | None = None
         self._is_raised = False
-        self._ended = Event()
-        self._then: list[Callable[[], object]] = []
-
-        def end(answer: Answer[Reduced]) -> None:
-            try:
-                # Inference mode avoids autograd, and allows writes to tensors that were made in inference mode.
-                with torch.inference_mode():
-                    finish(answer.result())
-            except DeadlineError as error:
-                self._error = timeout_error(error)
-            except Exception as error:
-                self._error = error
-            event.end()
-            with self._lock:
-                self._ended.set()
-                then, self._then = self._then, []
-            for call in then:
-                call()
-
-        answer.add_done_callback(end)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits for the end, and raises the work's error. Without a timeout, the group's timeout applies."""
-        if not self._ended.is_set():
-            check_may_wait(self._name)
         seconds = timeout.total_seconds() if timeout else 0
-        if not self._ended.wait(seconds if seconds > 0 else None):
+        if not self._call.wait(seconds if seconds > 0 else None):
             raise DeadlineError(
-                f"{self._name} has not ended in {seconds:g} s, and is still in flight: wait again, or check which rank "
+                f"{self.name} has not ended in {seconds:g} s, and is still in flight: wait again, or check which rank "
                 "has not started it"
             )
-        self._wait_for_future()
-        if self._error is not None:
+        if self._future is not None:
+            self._wait_for_future()
+        error = self.exception()
+        if error is not None:
             self._is_raised = True
-            raise self._error
+            raise error
         return True
 
-    def wait_for_end(self) -> None:
-        """Waits for the end, successful or not.
+    def wait_for_end(self, seconds: float | None = None) -> bool:
+        """Waits for the end, successful or not, for `seconds` at most; returns true if the work has ended.
 
         Raises:
             TributaryError: this is the thread that completes results.
         """
-        if not self._ended.is_set():
-            check_may_wait(f"{self._name} of the same memory")
-        self._ended.wait()
+        return self._call.wait(seconds)
 
     @property
     def name(self) -> str:
         """The description of the collective, with the tensor's shape."""
-        return self._name
+        return self._call.what
+
+    @property
+    def memory_ranges(self) -> list[MemoryRange]:
+        """The memory that the collective uses."""
+        if self._ranges is None:
+            self._ranges = memory_ranges_of([self._values, *self._tensors])
+        return self._ranges
 
     def unraised_error(self) -> BaseException | None:
-        """Waits for the end; returns the error, unless `wait` has raised it."""
-        self._ended.wait()
-        return None if self._is_raised else self._error
+        """Returns the error of the ended work, unless `wait` has raised it."""
+        return None if self._is_raised else self.exception()
+
+    def has_ended(self) -> bool:
+        """Returns true if the work has ended, successfully or not."""
+        return self._call.has_ended()
 
     def is_completed(self) -> bool:
         """Returns true if the work has ended, successfully or not."""
-        return self._ended.is_set()
+        return self._call.has_ended()
 
     def exception(self) -> BaseException | None:
         """The error, if any."""
-        return self._error
+        error = self._call.exception() if self._call.has_ended() else None
+        return timeout_error(error) if isinstance(error, DeadlineError) else error
 
     def get_future(self) -> Future[Any]:
         """Returns a future of the tensors."""
@@ -204,16 +193,13 @@ class FabricWork(PythonWork):
         return future
 
     def _outcome(self) -> Tensors:
-        if self._error is not None:
-            raise self._error
+        error = self.exception()
+        if error is not None:
+            raise error
         return self._tensors
 
     def _on_end(self, call: Callable[[], object]) -> None:
-        with self._lock:
-            if not self._ended.is_set():
-                self._then.append(call)
-                return
-        call()
+        self._call.on_end(call)
 
 
 class FinishingWork(PythonWork):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import TimeoutError as AnswerTimeout
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from threading import Thread
@@ -37,8 +38,6 @@ class DeviceWork(PythonWork):
         self._sum = whole
         self._tensors = tensors
         self._is_raised = False
-        self.ended = whole.ended
-        """Done when all copies to the device are enqueued, or the work has failed. It has no exception."""
         whole.ended.add_done_callback(lambda _: event.end())
 
     def wait(self, timeout: timedelta | None = None) -> bool:
@@ -59,16 +58,25 @@ class DeviceWork(PythonWork):
         self._sum.done.wait(self._device.current_stream())
         return True
 
-    def wait_for_end(self) -> None:
-        """Lets the current stream wait for the end, successful or not.
+    def wait_for_end(self, seconds: float | None = None) -> bool:
+        """Lets the current stream wait for the end, successful or not; waits itself for `seconds` at most.
+
+        Returns:
+            True if the work has ended, or only copies to the device are left.
 
         Raises:
             TributaryError: this is the thread that completes results.
         """
         if not self._sum.ended.done():
             check_may_wait(f"{self.name} of the same memory")
-        self._sum.ended.result()
-        self._sum.done.wait(self._device.current_stream())
+        with suppress(AnswerTimeout):
+            self._sum.ended.result(seconds)
+            self._sum.done.wait(self._device.current_stream())
+        return self.has_ended()
+
+    def has_ended(self) -> bool:
+        """Returns true if the work has ended, or only copies to the device are left."""
+        return self._sum.ended.done()
 
     def synchronize(self) -> None:
         """Lets the current stream wait for the result."""
@@ -96,8 +104,7 @@ class DeviceWork(PythonWork):
         self._on_end(lambda: callbacks.submit(wait_and_call))
 
     def unraised_error(self) -> BaseException | None:
-        """Waits for the end; returns the error, unless `wait` has raised it."""
-        self._sum.ended.result()
+        """Returns the error of the ended work, unless `wait` has raised it."""
         return None if self._is_raised else self._sum.error
 
     def is_completed(self) -> bool:
