@@ -7,6 +7,7 @@ contract.py CHECK...    runs these checks [default: all]
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 import traceback
@@ -96,6 +97,16 @@ def works() -> None:
     both = [dist.irecv(got, (rank - 1) % size), dist.isend(2 * sent, (rank + 1) % size)]
     expect(both[0].get_future().then(lambda ended: ended.value()[0][0].item()).wait(), ((rank - 1) % size + 1.0) * 2)
     both[1].wait()
+
+
+def held() -> None:
+    model = DistributedDataParallel(nn.Linear(3, 1))
+    with model.join(divide_by_initial_world_size=False):
+        loss = model(own()).sum()
+        # The reducer holds a work until the backward pass, and no object of Python does.
+        dist.barrier()
+        gc.collect()
+        loss.backward()
 
 
 def sources() -> None:
@@ -431,6 +442,7 @@ def pipeline() -> None:
 
 CHECKS: list[Callable[[], Any]] = [
     works,
+    held,
     sources,
     batches,
     attributes,

@@ -7,6 +7,7 @@ Python can return the work itself. Its collectives call a group of the base clas
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
 from threading import local
@@ -18,16 +19,39 @@ from torch._C._distributed_c10d import PrefixStore, Store, Work
 
 from tributary.torch.layouts import Plain
 from tributary.torch.memory_ranges import tensors_of
-from tributary.torch.work import FinishingWork
+from tributary.torch.work import FinishingWork, PythonWork
 
-_made = local()
-"""The last work that a backend has made, for each thread."""
+
+class _Made(local):
+    """The works that backends have made in a thread."""
+
+    def __init__(self) -> None:
+        self.work: Work | None = None
+        """The last work, until the group that has called the backend takes it."""
+        self.kept: deque[PythonWork] = deque(maxlen=KEPT)
+        """The works that are kept alive.
+
+        C++ code may hold a work that a script has passed to it, such as the reducer of `DistributedDataParallel` for
+        uneven inputs. This does not keep the Python part alive. Without it, the work's `wait` never returns.
+        """
+
+
+KEPT = 64
+"""The largest number of works that a thread keeps although no caller has waited for them."""
+
+_made = _Made()
 
 NAME = "tributary"
 
 
-def made(work: Work) -> Work:
-    """Keeps a work that a backend has made for the group that has called the backend."""
+def made(work: PythonWork) -> PythonWork:
+    """Keeps a work that a backend has made, for the group that has called the backend, and for C++ code.
+
+    For C++ code, it stays until a caller has waited for it and this thread makes another work.
+    """
+    while _made.kept and _made.kept[0].is_observed:
+        _made.kept.popleft()
+    _made.kept.append(work)
     _made.work = work
     return work
 

@@ -33,6 +33,8 @@ class PythonWork(Work):
         super().__init__()
         self._lock = Lock()
         self._future: Future[Any] | None = None
+        self.is_observed = False
+        """True if a caller has waited for the end, or has got the future."""
 
     @abstractmethod
     def is_completed(self) -> bool:
@@ -80,6 +82,7 @@ class PythonWork(Work):
 
     def get_future(self) -> Future[Any]:
         """Returns a future of the tensors."""
+        self.is_observed = True
         with self._lock:
             if self._future is not None:
                 return self._future
@@ -133,6 +136,7 @@ class FabricWork(PythonWork):
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits for the end, and raises the work's error. Without a timeout, the group's timeout applies."""
+        self.is_observed = True
         seconds = timeout.total_seconds() if timeout else 0
         if not self._call.wait(seconds if seconds > 0 else None):
             raise DeadlineError(
@@ -227,6 +231,7 @@ class FinishingWork(PythonWork):
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits for the end, and raises the work's error."""
+        self.is_observed = True
         self._wait_for_end(timeout)
         self._wait_for_future()
         if self._error is not None:
@@ -293,6 +298,7 @@ class FinishingWork(PythonWork):
 
     def get_future(self) -> Future[Any]:
         """Returns a future of the tensors."""
+        self.is_observed = True
         if self._finish is None and not self._is_point_to_point and called_by_pytorch():
             return self._work.get_future()
         return super().get_future()
@@ -333,6 +339,7 @@ class CoalescedWork(PythonWork):
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Waits for the end of all works, and raises the first error."""
+        self.is_observed = True
         for work in self._works:
             work.wait(timeout or timedelta())
         self._wait_for_future()

@@ -42,6 +42,7 @@ class DeviceWork(PythonWork):
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Lets the current stream wait for the result, and raises the work's error."""
+        self.is_observed = True
         if not self._sum.ended.done():
             check_may_wait(self.name)
         seconds = timeout.total_seconds() if timeout else 0
@@ -118,6 +119,7 @@ class DeviceWork(PythonWork):
     def get_future(self) -> Future[Any]:
         """Returns a future of the tensors, which has events of the device."""
         # PyTorch's own hook for half precision needs a future of another type, without events of the device.
+        self.is_observed = True
         if self._tensors[0].dtype == torch.float16 and called_by_pytorch():
             ended = Future[None]()
             self._after_copies(partial(ended.set_result, None))
