@@ -224,6 +224,8 @@ class Call(Generic[T]):
                     self._outcome = result, None
                 except Exception as error:
                     self._outcome = None, error
+                # It may hold large tensors.
+                self._finish = None
             return self._outcome
 
     def _run_finish(self) -> None:

@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn.parallel import DistributedDataParallel
 
 from tributary.torch.backend import backend_of
@@ -97,6 +98,16 @@ def works() -> None:
     both = [dist.irecv(got, (rank - 1) % size), dist.isend(2 * sent, (rank + 1) % size)]
     expect(both[0].get_future().then(lambda ended: ended.value()[0][0].item()).wait(), ((rank - 1) % size + 1.0) * 2)
     both[1].wait()
+
+
+def released() -> None:
+    whole, output = torch.ones(3 * size), torch.zeros(3)
+    work = dist.reduce_scatter_tensor(output, whole, async_op=True)
+    storage = StorageWeakRef(whole.untyped_storage())
+    del whole
+    work.wait()
+    expect(output, torch.full((3,), float(size)))
+    assert storage.expired(), "the ended work keeps its input"
 
 
 def held() -> None:
@@ -442,6 +453,7 @@ def pipeline() -> None:
 
 CHECKS: list[Callable[[], Any]] = [
     works,
+    released,
     held,
     sources,
     batches,

@@ -130,7 +130,8 @@ class FabricWork(PythonWork):
         super().__init__()
         self._call = call
         self._tensors = tensors
-        self._values = values
+        self._values: torch.Tensor | None = values
+        """The tensor that the call reads, until its end is known: it may be large."""
         self._ranges: list[MemoryRange] | None = None
         self._is_raised = False
 
@@ -168,7 +169,8 @@ class FabricWork(PythonWork):
     def memory_ranges(self) -> list[MemoryRange]:
         """The memory that the collective uses."""
         if self._ranges is None:
-            self._ranges = memory_ranges_of([self._values, *self._tensors])
+            values = [self._values] if self._values is not None else []
+            self._ranges = memory_ranges_of([*values, *self._tensors])
         return self._ranges
 
     def unraised_error(self) -> BaseException | None:
@@ -185,7 +187,10 @@ class FabricWork(PythonWork):
 
     def exception(self) -> BaseException | None:
         """The error, if any."""
-        error = self._call.exception() if self._call.has_ended() else None
+        if not self._call.has_ended():
+            return None
+        self._values = None
+        error = self._call.exception()
         return timeout_error(error) if isinstance(error, DeadlineError) else error
 
     def get_future(self) -> Future[Any]:
