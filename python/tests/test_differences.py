@@ -20,7 +20,7 @@ def errors(lines: list[str], host: str, label: str = "raised") -> list[str]:
         ("empty", "with 0 elements of f32", "with 1000 elements of f32"),
         ("type", "with 1000 elements of bf16", "with 1000 elements of f32"),
         ("operator", ' AVG of torch.float32" with', ' SUM of torch.float32" with'),
-        ("call", ' of (1,), SUM of torch.int32" with 1 elements of i64', '"barrier 2" with 1 elements of i32'),
+        ("call", ' of (1,), SUM of torch.int32" with 1 elements of i64', '"barrier 2" with 0 elements of i32'),
         ("order", '"bias" with 50 elements of f32', '"weight" with 50 elements of f32'),
         ("ddp", "with 7 elements of f32", "with 110 elements of f32"),
     ],

@@ -71,7 +71,7 @@ class Reduced:
 
     @property
     def contributors(self) -> int:
-        """The smallest number of contributors to any element; 0 if there was nothing to reduce."""
+        """The smallest number of contributors to any element."""
         return min((run.contributors for run in self.runs), default=0)
 
 
@@ -364,14 +364,14 @@ class Job(SharesMemory):
         self.begin(words, name=name, deadline=deadline, root=root, part=part).result()
 
     def barrier(self, *, deadline: float | timedelta | None = None) -> None:
-        """Waits until all members have called this.
+        """Waits until all members have called this: an all-reduce without elements, in one round trip.
 
         >>> job.barrier(deadline=60)
 
         Raises:
             TributaryError: as for `all_reduce`.
         """
-        self.all_reduce(np.zeros(1, dtype=np.int32), name="barrier", deadline=deadline)
+        self.all_reduce(np.zeros(0, dtype=np.int32), name="barrier", deadline=deadline)
 
     def synchronise(
         self, values: Values, *, name: str = "unnamed", deadline: float | timedelta | None = None

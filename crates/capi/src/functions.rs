@@ -344,12 +344,12 @@ fn broadcast(job: *mut JobHandle, name: *const c_char, data: *mut c_void, bytes:
     all_reduce(job, name, (data, data), (bytes, INT32), Wanted::Of(root))
 }
 
-/// Returns an all-reduce of one integer. Its sum is not written.
+/// Returns an all-reduce without elements, which takes one round trip.
 fn barrier(job: *mut JobHandle) -> Call {
     static NOTHING: i32 = 0;
     let values = &raw const NOTHING;
     let memory = (values.cast(), values.cast_mut().cast());
-    all_reduce(job, c"barrier".as_ptr(), memory, (1, INT32), Wanted::End)
+    all_reduce(job, c"barrier".as_ptr(), memory, (0, INT32), Wanted::End)
 }
 
 #[unsafe(no_mangle)]

@@ -39,7 +39,7 @@ pub(crate) enum Wanted {
 pub(crate) struct Request {
     job: Arc<Job>,
     name: String,
-    /// `None` if there are no elements.
+    /// `None` if there are no elements, except for a barrier.
     reduction: Option<Reduction>,
     wanted: Wanted,
     copy: Option<Copy>,
@@ -92,7 +92,7 @@ impl Request {
         };
         let request =
             |reduction, copy| Self { job: Arc::clone(job), name: name.to_owned(), reduction, wanted, copy };
-        if bytes == 0 {
+        if bytes == 0 && wanted != Wanted::End {
             return Ok(request(None, None));
         }
         if values.is_null() || sums.is_null() {
@@ -110,8 +110,9 @@ impl Request {
             parts: &owned,
             step_goes_on: false,
         };
-        // A reduce-scatter has more sums than this rank wants, and the bytes of a broadcast may end within an element.
-        let fits = wanted != Wanted::Part && bytes % size == 0;
+        // A reduce-scatter has more sums than this rank wants, the bytes of a broadcast may end within an element, and a
+        // barrier has no values.
+        let fits = !matches!(wanted, Wanted::Part | Wanted::End) && bytes % size == 0;
         let own = fits.then(|| job.memory.find(sums.addr(), bytes)).flatten();
         if let Some((allocation, offset)) = own.filter(|(_, offset)| offset % size == 0) {
             let mut segment = allocation.segment.lock();

@@ -26,7 +26,7 @@ def differ(what: str, is_odd: bool) -> None:
         case "operator":
             dist.all_reduce(torch.ones(1000), op=dist.ReduceOp.AVG if is_odd else dist.ReduceOp.SUM)
         case "call":
-            # Both calls have the same slices and elements.
+            # Both calls begin with the same slice.
             if is_odd:
                 dist.all_reduce(torch.ones(1, dtype=torch.int32))
             else:

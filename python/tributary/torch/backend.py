@@ -454,7 +454,8 @@ class FabricBackend(Backend):
     def barrier(self, opts: BarrierOptions | None = None) -> Work:
         """Waits for all ranks."""
         opts = opts or BarrierOptions()
-        nothing = torch.zeros(1, dtype=torch.int32, device="cpu")
+        # An all-reduce without elements takes one round trip.
+        nothing = torch.zeros(0, dtype=torch.int32, device="cpu")
         job, reason = self._job_for([nothing], ReduceOp.SUM)
         if job is None:
             return self._by_gloo("barrier", (opts,), reason)

@@ -210,7 +210,7 @@ pub struct OwnedPart {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AllReduceResponse {
     /// The runs of elements in order, without gaps. The elements of a run were summed over the same
-    /// members.
+    /// members. An all-reduce without elements has one run of no elements.
     #[prost(message, repeated, tag = "1")]
     pub runs: ::prost::alloc::vec::Vec<Run>,
     /// Present if the agent reduced nothing and left the elements unchanged, because the members must

@@ -356,7 +356,7 @@ pub struct Reduced {
     /// The number of members when the operation began.
     pub contributors: u32,
     /// The runs of elements, in order and without gaps, each with the number of members in its sums.
-    /// There is one run, unless a member left while the operation was under way. Empty for a tensor without elements.
+    /// There is one run, unless a member left while the operation was under way. Without elements, there is one run of no elements.
     pub runs: Vec<Run>,
     /// The first element to which a member contributed NaN or infinity; `None` if all contributions are
     /// finite.

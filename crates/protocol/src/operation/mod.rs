@@ -569,7 +569,7 @@ impl<C> Operation<C> {
             return Some(Err(CollectiveError::Overflow { tensor, element, element_type }));
         }
         let mut runs: Vec<Run> = Vec::new();
-        if self.tensor.collective.root().is_some() && self.tensor.len > 0 {
+        if self.tensor.collective.root().is_some() || self.tensor.len == 0 {
             runs.push(Run { len: self.tensor.len, weight, contributors, complete: contributors });
         }
         for (slice, totals) in self.totals.iter().enumerate() {

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use tributary_client::{Job, Operation, Segment};
 
-/// A barrier that is an all-reduce of one element. No rank leaves it before all ranks have entered it.
+/// A barrier: an all-reduce without elements. No rank leaves it before all ranks have entered it.
 #[derive(Debug)]
 pub(super) struct Barrier(Segment);
 
@@ -13,8 +13,7 @@ impl Barrier {
     }
 
     pub(super) async fn pass(&mut self, job: &Job) -> Result<()> {
-        self.0.elements_mut::<i32>()?.fill(0);
-        let operation = Operation { name: "barrier", ..Operation::whole::<i32>() };
+        let operation = Operation { name: "barrier", elements: Some(0..0), ..Operation::whole::<i32>() };
         let passed = job.all_reduce(&mut self.0, operation).await;
         passed.with_context(|| format!("rank {}, barrier", job.rank()))?;
         Ok(())
