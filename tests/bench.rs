@@ -228,7 +228,11 @@ fn a_comparison_of_nonsense_is_refused() {
     refuse("--size", "1001", "whole number");
     BENCH.refused(&["allreduce", "--topology", "none.toml"], 1, &["none.toml"]);
     let losses_of_others = ["allreduce", "--contenders", "server", "--loss", "1%"];
-    BENCH.refused(&losses_of_others, 1, &["nothing to measure", "only `ours`"]);
+    BENCH.refused(
+        &losses_of_others,
+        1,
+        &["nothing to measure", "`leaf` and `server` are measured without losses only"],
+    );
 }
 
 #[test]

@@ -46,6 +46,10 @@ pub struct LabOptions {
     ///
     /// Programs that read raw frames must then split them. The daemons do so, BMv2 does not.
     pub offloads: bool,
+    /// True if each packet is a frame of its own, as with losses; false by default.
+    ///
+    /// A single frame costs the processors several times as much as a packet of a joined frame.
+    pub single_frames: bool,
     /// The number of full-size frames that can wait at the sending end of a link before further frames are
     /// dropped; 512 by default. Only links with a rate have a queue.
     pub queue_frames: u32,
@@ -70,6 +74,7 @@ impl LabOptions {
             rates: true,
             loss: 0.0,
             offloads: false,
+            single_frames: false,
             queue_frames: 512,
             static_arp: false,
             pinned: false,

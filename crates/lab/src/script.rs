@@ -177,7 +177,7 @@ impl<'a> Scripts<'a> {
     /// A random loss must drop only one frame. And a token bucket splits a unit that it cannot send at
     /// once, which costs as much processor time as separate frames.
     fn segmentation(&self, link: &Link) -> String {
-        if self.options.loss > 0.0 {
+        if self.options.loss > 0.0 || self.options.single_frames {
             return " gso_max_segs 1".to_owned();
         }
         if !self.options.rates {

@@ -32,7 +32,7 @@ fn setting() -> ComparisonSetting {
 }
 
 fn case(contender: Contender, loss: f64) -> Case {
-    Case { rate: RATE, loss, contender }
+    Case { rate: RATE, loss, single_frames: false, contender }
 }
 
 /// Returns three turns of one all-reduce each.
@@ -108,7 +108,7 @@ fn limits_are_for_one_topology_and_size() {
 fn limits_depend_on_the_links_rate_and_mtu() {
     let turn = Turn { seconds: vec![1.0], link_bytes: 1.0, processor_share: 0.1 };
     let limits = |mtu: u16, megabits: u64| {
-        let case = |contender| (Case { rate: megabits * 1_000_000, loss: 0.0, contender }, turn.clone());
+        let case = |contender| (Case { rate: megabits * 1_000_000, ..case(contender, 0.0) }, turn.clone());
         let turns = [Contender::Ours, Contender::Leaf, Contender::Gloo, Contender::Server].map(case);
         let report = ComparisonReport::of(ComparisonSetting { mtu, ..setting() }, &turns).unwrap();
         assert_eq!(report.ratios.len(), 3);
@@ -120,6 +120,25 @@ fn limits_depend_on_the_links_rate_and_mtu() {
     assert_eq!([limits(9000, 200), limits(9000, 1000)], [[0.62], [0.70]]);
     // A setting without limits has no gates.
     assert!(limits(1500, 300).is_empty() && limits(4000, 100).is_empty());
+}
+
+#[test]
+fn losses_are_compared_over_links_of_the_same_kind() {
+    let at = |case: Case| Case { rate: 100_000_000, ..case };
+    let (lossless, lossy) = (at(case(Contender::Ours, 0.0)), at(case(Contender::Ours, 0.001)));
+    let (single, gloo) = (Case { single_frames: true, ..lossless }, at(case(Contender::Gloo, 0.001)));
+    let turns = [(lossless, 1.0), (single, 2.0), (lossy, 3.0), (gloo, 4.0)]
+        .map(|(case, bare)| turns(case, [bare; 3], 1.0, 0.5))
+        .concat();
+    let report = ComparisonReport::of(setting(), &turns).unwrap();
+    let pairs: Vec<_> = report.ratios.iter().map(|ratios| (ratios.ours, ratios.other)).collect();
+    assert_eq!(pairs, [(single, lossless), (lossy, single), (lossy, gloo)]);
+    let gates: Vec<_> = report.gates.iter().map(|gate| ((gate.value * 100.0).round(), gate.limit)).collect();
+    assert_eq!(gates, [(150.0, 1.5), (75.0, 1.0)]);
+    // Without turns over single frames, losses are compared with joined frames.
+    let turns: Vec<_> = turns.into_iter().filter(|(case, _)| *case != single).collect();
+    let report = ComparisonReport::of(setting(), &turns).unwrap();
+    assert_eq!((report.ratios[0].ours, report.ratios[0].other), (lossy, lossless));
 }
 
 #[test]

@@ -30,6 +30,12 @@ pub struct FabricArgs {
     #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = probability, requires = "topology")]
     loss: f64,
 
+    /// Send each packet as a frame of its own, as with losses and over real links
+    ///
+    /// By default, the cables of the lab carry several packets as one frame, which costs less processor time.
+    #[arg(long, requires = "topology")]
+    single_frames: bool,
+
     /// Let links be as fast as this machine can make them, ignoring the topology's rates
     #[arg(long, requires = "topology")]
     no_rates: bool,
@@ -103,8 +109,26 @@ impl FabricArgs {
     pub fn with_loss(loss: f64) -> Self {
         let (aggregation, downlink) = (Aggregation::Tree, Downlink::Multicast);
         let (switch, confidential) = (Switches::Softswitch, false);
-        let (no_rates, mtu, window, pin, page) = (false, None, None, false, None);
-        Self { loss, no_rates, mtu, switch, aggregation, downlink, window, pin, confidential, page }
+        let (single_frames, no_rates, pin) = (false, false, false);
+        let (mtu, window, page) = (None, None, None);
+        Self {
+            loss,
+            single_frames,
+            no_rates,
+            mtu,
+            switch,
+            aggregation,
+            downlink,
+            window,
+            pin,
+            confidential,
+            page,
+        }
+    }
+
+    /// Sends each packet as a frame of its own if `single_frames` is true.
+    pub fn with_single_frames(self, single_frames: bool) -> Self {
+        Self { single_frames, ..self }
     }
 
     /// Sets the switches that aggregate.
@@ -160,7 +184,8 @@ pub async fn up_with_page(
         loss: args.loss,
         rates: !args.no_rates,
         // With losses, a loss must drop a single frame. And BMv2 must receive frames one by one.
-        offloads: args.loss == 0.0 && switches == SwitchProgram::Embedded,
+        offloads: args.loss == 0.0 && !args.single_frames && switches == SwitchProgram::Embedded,
+        single_frames: args.single_frames,
         pinned: args.pin,
         ..LabOptions::new(name)
     };

@@ -65,13 +65,16 @@ impl fmt::Display for Contender {
     }
 }
 
-/// A contender, with the rate and loss of the links.
+/// A contender and the links.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Case {
     /// Rate of every link in each direction, in bit/s.
     pub rate: u64,
     /// The probability that a link loses a frame.
     pub loss: f64,
+    /// True if each packet is a frame of its own although no frame is lost. With losses, it always is.
+    #[serde(default)]
+    pub single_frames: bool,
     /// The contender.
     pub contender: Contender,
 }
@@ -82,6 +85,9 @@ impl fmt::Display for Case {
         if self.loss > 0.0 {
             // Rounded, because 0.1 % has no exact binary fraction.
             write!(f, ", {} % loss", (self.loss * 1e6).round() / 1e4)?;
+        }
+        if self.single_frames {
+            f.write_str(", single frames")?;
         }
         Ok(())
     }

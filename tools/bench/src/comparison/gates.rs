@@ -26,13 +26,14 @@ const AGAINST_HOSTS: [(u16, u64, f64); 8] = [
     (9000, 200 * MBIT, 0.62),
     (9000, 1000 * MBIT, 0.70),
 ];
-/// The lowest rate, at which two more ratios are checked.
-///
-/// These are our fabric relative to our server alone, and our fabric with losses relative to the fabric
-/// without losses.
+/// The lowest rate, at which our fabric is also compared with our server alone.
 const SLOWEST: u64 = 50 * MBIT;
 const AGAINST_SERVER: f64 = 0.15;
-const WITH_LOSS: [(f64, f64); 2] = [(0.001, 1.2), (0.01, 2.5)];
+/// The most time of our fabric with losses relative to it without, by the loss and the rate.
+const WITH_LOSS: [(f64, u64, f64); 4] =
+    [(0.001, SLOWEST, 1.2), (0.01, SLOWEST, 2.5), (0.001, 100 * MBIT, 1.5), (0.001, 1000 * MBIT, 1.5)];
+/// The loss at which our fabric must not take longer than all-reduces by hosts alone.
+const LOSS_OF_ALL: f64 = 0.001;
 
 /// A limit that a ratio must not exceed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -58,16 +59,21 @@ pub(super) fn judge(setting: &ComparisonSetting, ratios: &[Ratios]) -> Vec<Gate>
 
 fn limit(mtu: u16, ours: &Case, other: &Case) -> Option<f64> {
     match other.contender {
+        Contender::Gloo | Contender::OpenMpi | Contender::OpenMpiRing if other.loss > 0.0 => {
+            let is_checked = other.loss == LOSS_OF_ALL && [100 * MBIT, 1000 * MBIT].contains(&ours.rate);
+            is_checked.then_some(1.0)
+        }
         Contender::Gloo | Contender::OpenMpi | Contender::OpenMpiRing => {
             let at = (mtu, ours.rate);
             AGAINST_HOSTS.into_iter().find(|(mtu, rate, _)| (*mtu, *rate) == at).map(|(.., limit)| limit)
         }
         Contender::Server if ours.rate == SLOWEST => Some(AGAINST_SERVER),
-        Contender::Ours if ours.rate == SLOWEST => {
-            WITH_LOSS.into_iter().find(|(loss, _)| *loss == ours.loss).map(|(_, limit)| limit)
+        Contender::Ours => {
+            let at = (ours.loss, ours.rate);
+            WITH_LOSS.into_iter().find(|(loss, rate, _)| (*loss, *rate) == at).map(|(.., limit)| limit)
         }
         // The gain of several hops over one hop depends only on the tree.
-        Contender::Leaf | Contender::Server | Contender::Ours => None,
+        Contender::Leaf | Contender::Server => None,
     }
 }
 

@@ -116,18 +116,30 @@ fn row(setting: &ComparisonSetting, case: Case, turns: &[&Turn]) -> Result<Row, 
     })
 }
 
-/// Compares, at each rate, our fabric without losses with each other contender.
+/// Returns the case of our fabric that a case is compared with.
 ///
-/// It also compares our fabric with losses with our fabric without losses.
+/// Another contender is compared with our fabric over the same links. Our fabric with losses is compared with our
+/// fabric without losses, over single frames if that was measured. And our fabric over single frames is
+/// compared with our fabric over joined frames.
+fn counterpart(rows: &[Row], case: &Case) -> Option<Case> {
+    let ours = Case { contender: Contender::Ours, ..*case };
+    if case.contender != Contender::Ours {
+        return Some(ours);
+    }
+    let joined = Case { loss: 0.0, single_frames: false, ..ours };
+    let single = Case { single_frames: true, ..joined };
+    let candidates = if case.loss > 0.0 { [single, joined] } else { [joined; 2] };
+    candidates.into_iter().find(|other| other != case && rows.iter().any(|row| row.case == *other))
+}
+
+/// Compares each case with its [counterpart](counterpart).
 fn ratios(rows: &[Row]) -> Result<Vec<Ratios>, StatisticsError> {
     let mut ratios = Vec::new();
     for row in rows {
-        let ours = Case { loss: 0.0, contender: Contender::Ours, ..row.case };
-        let Some(lossless) = rows.iter().find(|other| other.case == ours && other.case != row.case) else {
-            continue;
-        };
-        let (ours, other) =
-            if row.case.contender == Contender::Ours { (row, lossless) } else { (lossless, row) };
+        let counterpart = counterpart(rows, &row.case);
+        let Some(counterpart) = rows.iter().find(|other| Some(other.case) == counterpart) else { continue };
+        let is_ours = row.case.contender == Contender::Ours;
+        let (ours, other) = if is_ours { (row, counterpart) } else { (counterpart, row) };
         let ratio = Ratio::of_pairs(&ours.turns, &other.turns)?;
         ratios.push(Ratios { ours: ours.case, other: other.case, ratio });
     }

@@ -1,7 +1,7 @@
 //! The networks on which contenders take turns.
 //!
-//! All networks have the same topology and rates. One network for each loss rate has this project's switches,
-//! and one has kernel bridges.
+//! All networks have the same topology and rates. For each loss, one network has this project's switches, and
+//! one has kernel bridges.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,11 +54,12 @@ impl Shape {
         stop: &mut Stop,
     ) -> Result<Network> {
         let file = self.file(Some(rate), switches)?;
-        let (aggregation, loss) = match switches {
-            Switches::Ours { aggregation, loss } => (aggregation, loss),
-            Switches::Bridges => (Aggregation::Tree, 0.0),
+        let (aggregation, loss, single_frames) = match switches {
+            Switches::Ours { aggregation, loss, single_frames } => (aggregation, loss, single_frames),
+            Switches::Bridges => (Aggregation::Tree, 0.0, false),
         };
-        let args = FabricArgs::with_loss(loss).aggregating(aggregation).with_mtu(self.mtu).pinned();
+        let args = FabricArgs::with_loss(loss).with_single_frames(single_frames).aggregating(aggregation);
+        let args = args.with_mtu(self.mtu).pinned();
         let (lab, record) = up_fabric(name, &file, &args, stop).await?;
         Ok(Network { lab, record })
     }
@@ -87,12 +88,12 @@ impl Shape {
 
     /// Makes the network of the variant with bridges, without any daemon.
     ///
-    /// The processes at a node stay on one processor.
-    pub(super) fn up_bare(&self, name: &str, rate: u64) -> Result<Lab> {
+    /// The processes at a node stay on one processor. Each link loses frames with the probability `loss`.
+    pub(super) fn up_bare(&self, name: &str, rate: u64, loss: f64) -> Result<Lab> {
         let text = toml::to_string(&self.variant(Some(rate), Switches::Bridges))?;
         let topology = with_mtu(Topology::parse(&text, self.topology.name())?, self.mtu)?;
         let switches = SwitchKind::Bridge;
-        let options = LabOptions { switches, offloads: true, pinned: true, ..LabOptions::new(name) };
+        let options = LabOptions { switches, offloads: true, pinned: true, loss, ..LabOptions::new(name) };
         Ok(Lab::up(&topology, &options)?)
     }
 
@@ -133,8 +134,9 @@ fn entries<'a>(table: &'a mut Table, key: &str) -> impl Iterator<Item = &'a mut 
 /// The devices that forward frames.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Switches {
-    /// The embedded switch, over links that lose frames with the probability `loss`.
-    Ours { aggregation: Aggregation, loss: f64 },
+    /// The embedded switch, over links that lose frames with the probability `loss`, or that carry each
+    /// packet as a frame of its own.
+    Ours { aggregation: Aggregation, loss: f64, single_frames: bool },
     /// Kernel bridges, over links that lose no frames.
     ///
     /// Without programmable switches, the aggregation server sums all contributions itself.
@@ -143,7 +145,8 @@ pub(super) enum Switches {
 
 impl Switches {
     /// Aggregation on the whole tree, without losses.
-    pub(super) const OURS: Self = Self::Ours { aggregation: Aggregation::Tree, loss: 0.0 };
+    pub(super) const OURS: Self =
+        Self::Ours { aggregation: Aggregation::Tree, loss: 0.0, single_frames: false };
 }
 
 /// A network that is up. It is removed when this value is dropped.

@@ -57,7 +57,9 @@ impl Baselines {
             None => format!("{contender} ({reason})"),
         };
         match self.skipped.iter().map(reason).collect::<Vec<_>>().join(", ") {
-            reasons if reasons.is_empty() => "with losses, only `ours` is measured".to_owned(),
+            reasons if reasons.is_empty() => {
+                "`leaf` and `server` are measured without losses only".to_owned()
+            }
             reasons => reasons,
         }
     }

@@ -97,7 +97,7 @@ impl Panel<'_> {
         let bare = self.report.bare_seconds(self.rate);
         let at = |seconds: f64| LEFT + seconds / bare * self.scale;
         let (middle, end) = (top + BAR / 2.0, at(row.seconds.max));
-        let color = match (row.case.contender, row.case.loss > 0.0) {
+        let color = match (row.case.contender, row.case.loss > 0.0 || row.case.single_frames) {
             (Contender::Ours, false) => OURS,
             (Contender::Ours, true) => OURS_LIGHT,
             _ => OTHERS,
@@ -144,7 +144,7 @@ mod tests {
             skipped: Vec::new(),
         };
         let turn = |contender, loss, seconds, processor_share| {
-            let case = Case { rate: 50_000_000, loss, contender };
+            let case = Case { rate: 50_000_000, loss, single_frames: false, contender };
             (case, Turn { seconds: vec![seconds], link_bytes: 1e6, processor_share })
         };
         let turns = [

@@ -1,9 +1,10 @@
 //! Runs all contenders in turn, round by round.
 //!
 //! So disturbances of the machine affect all contenders alike. First come our fabric and the contenders that
-//! others have made. Then come our fabrics that aggregate on fewer switches, and last our fabrics with
+//! others have made. Then come our fabrics that aggregate on fewer switches, and last all over links with
 //! losses.
 
+use std::cmp::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
@@ -45,8 +46,11 @@ pub(super) async fn measure(args: &AllReduceArgs) -> Result<ComparisonReport> {
     );
     let progress = progress_bar(cases.iter().map(Vec::len).sum::<usize>() as u64 * u64::from(args.rounds));
     let mut turns = Vec::new();
-    let parts =
-        args.rate.iter().zip(&cases).flat_map(|(rate, cases)| parts(cases).map(move |part| (rate, part)));
+    let parts = args
+        .rate
+        .iter()
+        .zip(&cases)
+        .flat_map(|(rate, cases)| parts(cases).into_iter().map(move |part| (rate, part)));
     for (at, (rate, part)) in parts.enumerate() {
         progress.set_message(format!("{}: starting the networks", format_rate(*rate)));
         let mut site = Site::up(args, &shape, &part, at).await?;
@@ -84,13 +88,20 @@ pub(super) async fn measure(args: &AllReduceArgs) -> Result<ComparisonReport> {
 /// Groups the cases whose networks are up at the same time.
 ///
 /// Each of our idle fabrics takes processor time from the contender that works. So only the main fabric is up
-/// while it is compared with gloo and Open MPI. The fabrics that aggregate less come next, then the fabrics
-/// with losses.
-fn parts(cases: &[Case]) -> impl Iterator<Item = Vec<Case>> {
-    let (lossless, lossy): (Vec<Case>, Vec<Case>) = cases.iter().partition(|case| case.loss == 0.0);
-    let aggregates_less = |case: &Case| matches!(case.contender, Contender::Leaf | Contender::Server);
-    let (less, main) = lossless.into_iter().partition(aggregates_less);
-    [main, less, lossy].into_iter().filter(|part: &Vec<Case>| !part.is_empty())
+/// while it is compared with gloo and Open MPI. The fabrics that aggregate less come next, then the links
+/// with single frames, for each loss.
+fn parts(cases: &[Case]) -> Vec<Vec<Case>> {
+    let mut parts: Vec<(_, Vec<Case>)> = Vec::new();
+    for case in cases {
+        let aggregates_less = matches!(case.contender, Contender::Leaf | Contender::Server);
+        let key = (case.loss > 0.0 || case.single_frames, case.loss, aggregates_less);
+        match parts.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, part)) => part.push(*case),
+            None => parts.push((key, vec![*case])),
+        }
+    }
+    parts.sort_by(|(a, _), (b, _)| a.partial_cmp(b).unwrap_or(Ordering::Equal));
+    parts.into_iter().map(|(_, part)| part).collect()
 }
 
 fn progress_bar(turns: u64) -> ProgressBar {
@@ -147,7 +158,8 @@ impl<'a> Site<'a> {
         let bridges = if has(&[Contender::Server]) {
             Some(Bridges::Server(shape.up(&name, rate, Switches::Bridges, &mut stop).await?))
         } else if gloo || openmpi {
-            let (lab, hosts) = (shape.up_bare(&name, rate)?, shape.workers());
+            let loss = cases.first().map_or(0.0, |case| case.loss);
+            let (lab, hosts) = (shape.up_bare(&name, rate, loss)?, shape.workers());
             let work = GlooWork {
                 python: &args.python,
                 elements: args.elements(),
@@ -220,5 +232,5 @@ fn fabric_for(case: &Case) -> Option<Switches> {
         Contender::Leaf => Aggregation::Leaf,
         Contender::Gloo | Contender::OpenMpi | Contender::OpenMpiRing | Contender::Server => return None,
     };
-    Some(Switches::Ours { aggregation, loss: case.loss })
+    Some(Switches::Ours { aggregation, loss: case.loss, single_frames: case.single_frames })
 }

@@ -89,9 +89,9 @@ fn rows(report: &ComparisonReport) -> Table {
     table
 }
 
-/// Returns the median and the range of a row's time relative to ours without losses.
+/// Returns the median and the range of the time of ours relative to a row.
 ///
-/// For ours with losses, this is the time relative to ours without losses, too.
+/// For ours with losses or over single frames, this is the time relative to ours without.
 fn ratio(report: &ComparisonReport, row: &Row) -> (String, String) {
     let ours = row.case.contender == Contender::Ours;
     let found = report.ratios.iter().find(|ratios| {
@@ -99,7 +99,7 @@ fn ratio(report: &ComparisonReport, row: &Row) -> (String, String) {
         other == row.case
     });
     match found {
-        Some(found) if !ours || row.case.loss > 0.0 => {
+        Some(found) if !ours || row.case.loss > 0.0 || row.case.single_frames => {
             let ratio = found.ratio;
             (format!("{:.2}", ratio.of_medians), format!("{:.2} to {:.2}", ratio.min, ratio.max))
         }

@@ -45,7 +45,7 @@ const fn times(csv: &'static str) -> Table {
         rows: "rows.*",
         shown: Shown::Pivot {
             corner: "time, ms",
-            down: |row| contender(&row.text("contender"), row.number("loss")),
+            down: |row| case(row, ""),
             across: |row| rate(row.number("rate")),
             cell: |row| spread(row, "seconds", 0, 1e3),
         },
@@ -58,9 +58,10 @@ const fn ratios(csv: &'static str) -> Table {
         rows: "ratios.*",
         shown: Shown::Pivot {
             corner: "ratio of times",
-            down: |row| match row.number("ours.loss") {
-                loss if loss > 0.0 => format!("Tributary, {} loss / without losses", per_cent(loss, 1)),
-                loss => format!("Tributary / {}", contender(&row.text("other.contender"), loss)),
+            down: |row| match (row.text("other.contender").as_str(), row.is("other.single_frames")) {
+                ("ours", true) => format!("{} / without losses, single frames", case(row, "ours.")),
+                ("ours", false) => format!("{} / without losses", case(row, "ours.")),
+                _ => format!("{} / {}", case(row, "ours."), case(row, "other.")),
             },
             across: |row| rate(row.number("ours.rate")),
             cell: |row| ratio(row, "ratio"),
@@ -68,8 +69,11 @@ const fn ratios(csv: &'static str) -> Table {
     }
 }
 
-fn contender(name: &str, loss: f64) -> String {
-    let title = match name {
+/// Returns the title of the case whose fields begin with `prefix`.
+fn case(row: &ReportRow, prefix: &str) -> String {
+    let field = |name: &str| format!("{prefix}{name}");
+    let contender = row.text(&field("contender"));
+    let title = match contender.as_str() {
         "ours" => "Tributary",
         "leaf" => "Tributary, leaves only",
         "openmpi" => "Open MPI",
@@ -77,7 +81,11 @@ fn contender(name: &str, loss: f64) -> String {
         "server" => "server alone",
         other => other,
     };
-    if loss > 0.0 { format!("{title}, {} loss", per_cent(loss, 1)) } else { title.to_owned() }
+    match row.number(&field("loss")) {
+        loss if loss > 0.0 => format!("{title}, {} loss", per_cent(loss, 1)),
+        _ if row.is(&field("single_frames")) => format!("{title}, single frames"),
+        _ => title.to_owned(),
+    }
 }
 
 fn rate(rate: f64) -> String {
