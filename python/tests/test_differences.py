@@ -33,7 +33,7 @@ def test_every_rank_gets_an_error_with_all_contributions(run: Run, what: str, od
         through = "RuntimeError Got the following error when running the callback: SumError: "
         is_future = what == "type" or (what, host) == ("ddp", "w0")
         assert message.startswith(through if is_future else "SumError "), lines
-        assert message.replace("SumError: ", "SumError ").partition("SumError ")[2].startswith("all-reduce of "), lines
+        assert message.replace("SumError: ", "SumError ").partition("SumError ")[2].startswith("collective "), lines
         gave = [part for part in message.split("; ") if " gave " in part]
         assert "rank 1 (w1) gave" in gave[1], lines
         assert "rank 0 (w0) gave" in gave[0], lines

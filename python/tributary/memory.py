@@ -78,13 +78,13 @@ class SharedMemory:
             but: a segment that another argument of the call uses.
         """
         if part is not None:
-            owners = elements.owner, part.owner
+            owners = elements.keeper, part.owner
             return elements.address, elements.nbytes, part.skipped, part.address, part.nbytes, owners
         found = self.find(elements)
         if found is not None and found[0] is not but:
             return found[0].segment, found[1]
         result = elements.nbytes if takes_result else 0
-        return elements.address, elements.nbytes, 0, elements.address, result, elements.owner
+        return elements.address, elements.nbytes, 0, elements.address, result, elements.keeper
 
     def find(self, elements: Elements) -> tuple[Memory, int] | None:
         """Returns the segment that holds these elements, and the index of the first element in it.

@@ -39,6 +39,8 @@ class Elements:
     count: int
     owner: npt.NDArray[Any] | torch.Tensor
     """The values themselves, or a contiguous copy."""
+    keeper: object
+    """Keeps the memory of `owner`, even if the tensor gets other memory."""
     address: int
     """The address of the first byte."""
     nbytes: int
@@ -128,7 +130,7 @@ def _of_array(array: npt.NDArray[Any], takes_result: bool) -> Elements:
     whole = np.ascontiguousarray(array)
     is_copy = whole is not array and not np.shares_memory(whole, array)
     store = partial(np.copyto, array, whole) if is_copy else None
-    return Elements(name, array.size, whole, whole.__array_interface__["data"][0], whole.nbytes, store)
+    return Elements(name, array.size, whole, whole, whole.__array_interface__["data"][0], whole.nbytes, store)
 
 
 @cache
@@ -162,16 +164,35 @@ def _of_tensor(tensor: torch.Tensor, takes_result: bool) -> Elements:
     elif tensor.is_neg() or not tensor.is_contiguous():
         # The memory of a negated view has the original values.
         whole = tensor.detach().resolve_neg().contiguous()
-    address, count = whole.data_ptr(), whole.numel()
-    if address == 0 and count > 0:
-        raise TypeError(f"this {type(tensor).__name__} has no memory of its own: give the tensor inside it")
+    keeper = keeper_of(whole)
 
     def store() -> None:
         # A tensor that was made in inference mode can only be written in inference mode.
         with torch.inference_mode():
             tensor.detach().copy_(whole)
 
-    return Elements(name, count, whole, address, whole.nbytes, None if whole is tensor else store)
+    is_copy = whole is not tensor
+    return Elements(name, whole.numel(), whole, keeper, whole.data_ptr(), whole.nbytes, store if is_copy else None)
+
+
+def keeper_of(tensor: torch.Tensor) -> object:
+    """Returns an object that keeps the memory of a contiguous tensor; PyTorch does not resize this memory any more.
+
+    Raises:
+        TypeError: the tensor has no memory, or less than its elements need.
+    """
+    import torch
+
+    storage = tensor.untyped_storage()
+    if storage.nbytes() < tensor.storage_offset() * tensor.element_size() + tensor.nbytes:
+        raise TypeError(
+            f"this {type(tensor).__name__} of {tuple(tensor.shape)} has no memory for its elements: give a tensor "
+            "whose memory was not released, or the tensor inside it"
+        )
+    if storage.resizable():
+        # NumPy's arrays cannot follow a change of size either.
+        tensor.detach().as_strided((0,), (1,)).view(torch.uint8).numpy()
+    return storage
 
 
 def elements_overlap(shape: Sequence[int], strides: Sequence[int], unit: int) -> bool:

@@ -110,6 +110,37 @@ def released() -> None:
     assert storage.expired(), "the ended work keeps its input"
 
 
+def memory() -> None:
+    """No collective reads or writes memory that its tensor does not have, or has given back."""
+    freed = torch.empty(1 << 16)
+    freed.untyped_storage().resize_(0)
+    starts: list[Callable[[], object]] = [
+        lambda: dist.all_reduce(freed),
+        lambda: dist.broadcast(freed, 0),
+        lambda: dist.reduce_scatter_tensor(freed, torch.ones(size << 16)),
+    ]
+    for start in starts:
+        try:
+            start()
+        except TypeError as error:
+            assert "has no memory" in str(error), error
+        else:
+            raise AssertionError("a tensor without memory was accepted")
+    resized, replaced, other = own(count=3000), own(count=3000), torch.zeros(3000)
+    works = [dist.all_reduce(one, async_op=True) for one in (resized, replaced)]
+    try:
+        resized.untyped_storage().resize_(0)
+    except RuntimeError as error:
+        assert "not resizable" in str(error), error
+    replaced.data = other
+    guards = [torch.full((3000,), MARK) for _ in range(8)]
+    for work in works:
+        work.wait()
+    expect(resized, torch.full((3000,), ALL))
+    for one, value in ((other, 0.0), *((guard, MARK) for guard in guards)):
+        expect(one, torch.full((3000,), value))
+
+
 def held() -> None:
     model = DistributedDataParallel(nn.Linear(3, 1))
     with model.join(divide_by_initial_world_size=False):
@@ -454,6 +485,7 @@ def pipeline() -> None:
 CHECKS: list[Callable[[], Any]] = [
     works,
     released,
+    memory,
     held,
     sources,
     batches,

@@ -48,7 +48,7 @@ from tributary.torch.profiling import ProfilerEvent
 from tributary.torch.scatter import Scatter
 from tributary.torch.traffic_counters import TrafficCounters, announce, logger
 from tributary.torch.work import CoalescedWork, FabricWork, FinishingWork, PythonWork, timeout_error
-from tributary.values import overlap_error, tensor_elements_overlap, words_of
+from tributary.values import keeper_of, overlap_error, tensor_elements_overlap, words_of
 
 BY_GLOO = (
     "_allgather_base",
@@ -420,6 +420,7 @@ class FabricBackend(Backend):
         tensor = tensors[0]
         plain = Plain(contiguous=True)
         contiguous: torch.Tensor = plain.of(tensor, is_written=True)
+        keeper_of(contiguous)
         words, own = words_of(contiguous.detach().reshape(-1).view(torch.uint8).numpy())
         root = self._ranks_in_job()[opts.rootRank]
 
@@ -592,8 +593,14 @@ class FabricBackend(Backend):
         event = ProfilerEvent(collective)
         try:
             work = start(*args)
-        except BaseException:
+        except BaseException as error:
             event.end()
+            if str(error) == "Invalid scalar type":
+                types = ", ".join(sorted({str(tensor.dtype) for tensor in tensors_of(args)}))
+                raise RuntimeError(
+                    f"{collective} of {types}: neither the fabric nor gloo supports this type; convert the tensor, for "
+                    "instance to torch.int32 or torch.float32"
+                ) from error
             raise
         event.end_with(work)
         return work

@@ -11,7 +11,7 @@ import torch
 from tributary.errors import TributaryError
 from tributary.memory import Part
 from tributary.torch.integers import INTEGERS, store_sums, wide_of
-from tributary.values import overlap_error, tensor_elements_overlap
+from tributary.values import keeper_of, overlap_error, tensor_elements_overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Scatter:
             return None
         taken = self._taken
         skipped = self.first * taken.element_size()
-        return Part(skipped, taken.data_ptr(), taken.nbytes, taken)
+        return Part(skipped, taken.data_ptr(), taken.nbytes, keeper_of(taken))
 
     @property
     def finish(self) -> Callable[[], None] | None:
