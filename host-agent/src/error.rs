@@ -75,7 +75,7 @@ pub enum AgentError {
     Collective(#[from] CollectiveError),
     /// The all-reduce has no sum, because another host had given it up before it contributed.
     #[error(
-        "all-reduce of \"{tensor}\": {} had given it up after the deadline and contributed nothing, so there is no sum: \
+        "collective \"{tensor}\": {} had given it up after the deadline and contributed nothing, so there is no sum: \
          start all-reduces at the same time on all ranks, or give them a longer deadline", host_of(.ranks)
     )]
     Withheld {
@@ -85,7 +85,7 @@ pub enum AgentError {
         ranks: Range<u32>,
     },
     /// The members' sum is wrong, and the job has failed because of it.
-    #[error("all-reduce of \"{tensor}\": {verdict}")]
+    #[error("collective \"{tensor}\": {verdict}")]
     Disputed {
         /// The tensor's name.
         tensor: String,

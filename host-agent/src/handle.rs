@@ -69,7 +69,7 @@ impl<S> Handle<S> {
             .name(what.into())
             .spawn(move || run(driver, note))
             .map_err(AgentError::system("start a thread"))?;
-        let name = format!("the {what} of job \"{job}\"");
+        let name = format!("{what} of job \"{job}\"");
         Ok(Self { name, width, calls: Some(sender), waker, end, thread: Some(thread) })
     }
 

@@ -61,7 +61,7 @@ def test_a_dead_agent_raises_an_error_on_every_rank(run: Run) -> None:
     lines = run("agent_dies.py", topology="plain-middle-4")
     own = errors(lines, "w3")
     assert len(own) == 3, lines
-    words = ("AgentUnreachableError", "all-reduce of", "rank 3 (w3)", "connection to this host's agent broke")
+    words = ("AgentUnreachableError", "collective", "rank 3 (w3)", "connection to this host's agent broke")
     assert all(word in line for line in own for word in words), lines
     for host in ("w0", "w1", "w2"):
         others = errors(lines, host)

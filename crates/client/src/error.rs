@@ -221,7 +221,7 @@ impl ClientError {
 
 /// Returns the text that names an all-reduce of `who` in errors.
 pub(crate) fn all_reduce(who: &str, tensor: &str) -> String {
-    format!("all-reduce of \"{tensor}\", {who}")
+    format!("collective \"{tensor}\", {who}")
 }
 
 /// Returns the reason for a broken connection, which tonic's own text does not contain. `None` if the

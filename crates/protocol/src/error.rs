@@ -13,7 +13,7 @@ use crate::numbers::{ElementType, Tensor};
 pub enum StartError {
     /// The weight is too large: if all members used it, the fixed-point sum could overflow.
     #[error(
-        "all-reduce of \"{tensor}\": weight {weight} is too large: {members} members may have {most} each; \
+        "collective \"{tensor}\": weight {weight} is too large: {members} members may have {most} each; \
          divide all weights by a common factor"
     )]
     Weight {
@@ -48,7 +48,7 @@ pub enum StartError {
     },
     /// The allocation of memory for the sums failed.
     #[error(
-        "all-reduce of \"{tensor}\": there is no memory for {bytes} bytes of sums: reduce in smaller pieces"
+        "collective \"{tensor}\": there is no memory for {bytes} bytes of sums: reduce in smaller pieces"
     )]
     NoMemory {
         /// The tensor's name.
@@ -57,15 +57,13 @@ pub enum StartError {
         bytes: u64,
     },
     /// The parts of the contribution differ in element type or length.
-    #[error(
-        "all-reduce of \"{tensor}\": its parts differ in element type or length: give parts that are alike"
-    )]
+    #[error("collective \"{tensor}\": its parts differ in element type or length: give parts that are alike")]
     Parts {
         /// The tensor's name.
         tensor: String,
     },
     /// The server was configured without the members' secret, so it cannot read sums.
-    #[error("all-reduce of \"{tensor}\": this server does not read sums: it must be set up to")]
+    #[error("collective \"{tensor}\": this server does not read sums: it must be set up to")]
     ReadsNothing {
         /// The tensor's name.
         tensor: String,
@@ -77,7 +75,7 @@ pub enum StartError {
 pub enum CollectiveError {
     /// The sum of an element does not fit into its type. Every member gets this error.
     #[error(
-        "all-reduce of \"{tensor}\": the sum of element {element} does not fit into {element_type}: scale the integers down, \
+        "collective \"{tensor}\": the sum of element {element} does not fit into {element_type}: scale the integers down, \
          or send a wider type"
     )]
     Overflow {
@@ -91,7 +89,7 @@ pub enum CollectiveError {
     /// A member left after some of its integers were summed, but not all.
     /// Every remaining member gets this error.
     #[error(
-        "all-reduce of \"{tensor}\": a member left while its integers were summed, a part of which is in the sums: \
+        "collective \"{tensor}\": a member left while its integers were summed, a part of which is in the sums: \
          reduce again without it"
     )]
     Incomplete {
@@ -99,7 +97,7 @@ pub enum CollectiveError {
         tensor: String,
     },
     /// The sum of the members' weights is larger than the fixed-point sum supports.
-    #[error("all-reduce of \"{tensor}\": the weights add up to {weight}, more than {most}")]
+    #[error("collective \"{tensor}\": the weights add up to {weight}, more than {most}")]
     Weight {
         /// The tensor's name.
         tensor: String,
@@ -111,7 +109,7 @@ pub enum CollectiveError {
     /// A member withholds its contribution, so that every other member gets this error.
     /// Its caller has abandoned the all-reduce before the member had sent anything of it.
     #[error(
-        "all-reduce of \"{tensor}\": rank {rank} has given it up and contributes nothing, so there is no sum"
+        "collective \"{tensor}\": rank {rank} has given it up and contributes nothing, so there is no sum"
     )]
     Withheld {
         /// The tensor's name.
@@ -145,7 +143,7 @@ pub enum CollectiveError {
     },
     /// The caller of this worker abandoned the all-reduce with [`Worker::abandon`](crate::Worker::abandon).
     /// If this worker had sent its contribution, the other members still get the result.
-    #[error("all-reduce of \"{tensor}\" was given up: {missing}")]
+    #[error("collective \"{tensor}\" was given up: {missing}")]
     Abandoned {
         /// The tensor's name.
         tensor: String,
@@ -154,7 +152,7 @@ pub enum CollectiveError {
     },
     /// The sum that the network delivered failed verification twice: also after a retransmit request.
     #[error(
-        "all-reduce of \"{}\": the network's sum of slice {seq} is wrong: {reason}; contributors: \
+        "collective \"{}\": the network's sum of slice {seq} is wrong: {reason}; contributors: \
          {contributors} expected, {contributors_got} got. This member gave {} elements of {}: another one gave something else, or a switch's addition is wrong",
         .tensor.name, .tensor.len, .tensor.element_type
     )]

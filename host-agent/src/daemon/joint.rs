@@ -90,7 +90,7 @@ pub(super) async fn start(
             None => answer.await.unwrap_or_else(|_| is_over()),
             Some(missing) => {
                 let problem = format!(
-                    "all-reduce of \"{name}\": {} of this host {} not started it within {limit:?}: check what {} \
+                    "collective \"{name}\": {} of this host {} not started it within {limit:?}: check what {} \
                      instead",
                     member.names_of(&missing),
                     if missing.len() == 1 { "has" } else { "have" },
@@ -184,7 +184,7 @@ fn leave_out(own: &Gatherings, pending: Vec<Pending>, given_up: &str) {
     own.note_end();
     for pending in pending {
         let problem = format!(
-            "all-reduce of \"{}\": {given_up} of this host had given it up after the deadline, so the host has \
+            "collective \"{}\": {given_up} of this host had given it up after the deadline, so the host has \
              contributed nothing: start all-reduces at the same time on all ranks, or give them a longer deadline",
             pending.share.name
         );

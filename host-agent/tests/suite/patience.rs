@@ -108,7 +108,7 @@ async fn members_that_give_different_things_are_told_what_the_controller_makes_o
 #[tokio::test]
 async fn a_wrong_sum_that_fails_the_job_fails_what_is_under_way_at_a_member_that_has_not_noticed() {
     for (wrong_sum, told, words) in [
-        (true, Code::FailedPrecondition, "all-reduce of \"w\": ranks 0 and 1 differ"),
+        (true, Code::FailedPrecondition, "collective \"w\": ranks 0 and 1 differ"),
         (false, Code::Aborted, "failed: ranks 0 and 1 differ"),
     ] {
         let (sent, mut gradients) = mpsc::unbounded_channel();

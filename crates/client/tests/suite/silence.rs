@@ -105,7 +105,7 @@ async fn a_deadline_is_kept_without_the_agent_and_ends_the_process_s_part() {
     let [own, behind] = reductions;
     let error = own.await.unwrap_err();
     assert!(matches!(error, ClientError::AgentSilent { .. }), "{error}");
-    let said = "all-reduce of \"layer 3\", rank 0 (): its deadline of 5 s has passed, and the agent at ";
+    let said = "collective \"layer 3\", rank 0 (): its deadline of 5 s has passed, and the agent at ";
     let silent = "agent.sock has said nothing for 5 s: is it stopped";
     assert!(error.to_string().starts_with(said) && error.to_string().contains(silent), "{error}");
     assert!((DEADLINE..DEADLINE + Duration::from_secs(2)).contains(&began.elapsed()));
