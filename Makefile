@@ -72,7 +72,10 @@ test-frameworks: python $(FRAMEWORKS_READY) ## DeepSpeed, Lightning, Transformer
 	  $(FRAMEWORKS_ENV)/bin/python -m pytest -p no:cacheprovider -rP tests/frameworks $(ARGS)
 
 python: $(PYTHON_READY) ## the Python package in target/python, beside PyTorch
-	VIRTUAL_ENV=$(PYTHON_ENV) $(PYTHON_ENV)/bin/maturin develop -q --locked -m python/Cargo.toml
+	VIRTUAL_ENV=$(PYTHON_ENV) $(PYTHON_ENV)/bin/maturin develop -q $(NATIVE_PROFILE) --locked -m python/Cargo.toml
+
+# Measurements need the optimised native module that a wheel has.
+compare paper: NATIVE_PROFILE = --release
 
 wheel: $(PYTHON_READY) ## a wheel of the Python package for Linux, in target/wheels
 	$(PYTHON_ENV)/bin/maturin build --release --locked -m python/Cargo.toml
