@@ -287,7 +287,7 @@ class Job(SharesMemory):
         """
         # Check this before taking a lock, which another thread may have held when the process was forked.
         self._native.check_process()
-        if any(number < 0 for number in (root or 0, *(each for part in parts or () for each in part))):
+        if any(number < 0 for number in (root or 0, *(each for owned in parts or () for each in owned))):
             raise ValueError(f"the root and the parts are not negative: {root}, {parts}")
         elements = Elements.of(values, takes_result=part is None)
         limit = duration(deadline)
@@ -360,8 +360,7 @@ class Job(SharesMemory):
         """
         check_may_wait(name)
         words, own = words_of(values)
-        part = Part(0, own.ctypes.data, own.nbytes, own) if own is not None else None
-        self.begin(words, name=name, deadline=deadline, root=root, part=part).result()
+        self.begin(words, name=name, deadline=deadline, root=root, part=Part.of_bytes(own)).result()
 
     def barrier(self, *, deadline: float | timedelta | None = None) -> None:
         """Waits until all members have called this: an all-reduce without elements, in one round trip.

@@ -47,6 +47,11 @@ class Part:
     owner: object
     """Keeps the memory."""
 
+    @staticmethod
+    def of_bytes(own: npt.NDArray[np.uint8] | None) -> Part | None:
+        """Returns the first bytes of a result, which go to this array; `None` without an array."""
+        return Part(0, own.ctypes.data, own.nbytes, own) if own is not None else None
+
 
 class SharedMemory:
     """The segments in which a session has allocated values for the user."""

@@ -39,7 +39,7 @@ pub(crate) enum Wanted {
 pub(crate) struct Request {
     job: Arc<Job>,
     name: String,
-    /// `None` if there are no elements, except for a barrier.
+    /// `None` for an operation without elements that is not a barrier.
     reduction: Option<Reduction>,
     wanted: Wanted,
     copy: Option<Copy>,

@@ -432,7 +432,7 @@ class FabricBackend(Backend):
                 torch.from_numpy(words),
                 tensors,
                 plain.copy_back if plain.copies else None,
-                Part(0, own.ctypes.data, own.nbytes, own) if own is not None else None,
+                Part.of_bytes(own),
                 deadline=_timeout(opts),
                 nbytes=tensor.nbytes,
                 root=root,
@@ -649,7 +649,6 @@ class FabricBackend(Backend):
 
         self._wait_for_memory([values, *results], also_by_gloo=True)
         event = ProfilerEvent(collective)
-
         try:
             call = job.begin(
                 values,

@@ -144,8 +144,7 @@ class FabricWork(PythonWork):
                 f"{self.name} has not ended in {seconds:g} s, and is still in flight: wait again, or check which rank "
                 "has not started it"
             )
-        if self._future is not None:
-            self._wait_for_future()
+        self._wait_for_future()
         error = self.exception()
         if error is not None:
             self._is_raised = True
@@ -183,7 +182,7 @@ class FabricWork(PythonWork):
 
     def is_completed(self) -> bool:
         """Returns true if the work has ended, successfully or not."""
-        return self._call.has_ended()
+        return self.has_ended()
 
     def exception(self) -> BaseException | None:
         """The error, if any."""
