@@ -907,7 +907,8 @@ class FabricBackend(Backend):
         seconds = self._timeout.total_seconds()
         until = monotonic() + seconds
         late, failed = [], []
-        for work in list(self._under_way):
+        # Works that have ended already may have given their errors to futures.
+        for work in [work for work in self._under_way if not work.has_ended()]:
             if not work.wait_for_end(max(until - monotonic(), 0)):
                 late.append(work.name)
             elif (error := work.unraised_error()) is not None:
