@@ -83,7 +83,8 @@ pub(crate) fn next_step(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     match job.state() {
         JobState::Queued => in_the_queue(job, inputs),
         JobState::Created => before_start(job, inputs),
-        JobState::Installing | JobState::Running => while_running(job, inputs),
+        JobState::Installing => while_installing(job, inputs),
+        JobState::Running => while_running(job, inputs),
         JobState::Ended | JobState::Failed(_) => Step::Over,
     }
 }
@@ -101,12 +102,20 @@ fn in_the_queue(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
 fn before_start(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     let deadline = job.since + job.record.terms.join_deadline;
     let plan = &job.record.generation().plan;
+    let (server, name) = (plan.server.key, &plan.server.name);
     let missing = job.waiting_for();
+    let members = &job.record.request.workers;
+    let reachable = planner::reachable(inputs.topology, inputs.fabric, server, plan.width);
+    let is_cut_off = |member: &&Member| !reachable.contains(&member.host);
+    let cut_off = names(inputs.topology, members.iter().filter(is_cut_off).map(|member| member.host));
     if inputs.now >= deadline {
-        let (patience, missing) = (job.record.terms.join_deadline, missing.join(", "));
-        return Step::Fail(format!("{missing} did not join within {patience:?} of its creation"));
+        let what = match (missing.is_empty(), cut_off.is_empty()) {
+            (false, _) => format!("{} did not join", missing.join(", ")),
+            (true, false) => format!("server {name} could not be reached from {cut_off}"),
+            (true, true) => "its tables could not be written".to_owned(),
+        };
+        return Step::Fail(format!("{what} within {:?} of its creation", job.record.terms.join_deadline));
     }
-    let name = &plan.server.name;
     if !job.is_here(&ParticipantId::Server(name.clone())) {
         let is_serving = (inputs.serving)(name);
         let due = job.invitations.due(name, inputs.connected_since(name), inputs.now);
@@ -116,25 +125,26 @@ fn before_start(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
             false => Step::Rest(Some(deadline)),
         };
     }
-    if !missing.is_empty() {
+    if !missing.is_empty() || !cut_off.is_empty() {
         return Step::Rest(Some(deadline));
     }
-    let members = job.record.request.workers.clone();
-    let server = plan.server.key;
-    match planner::reachable(inputs.topology, inputs.fabric, server, plan.width) {
-        hosts if members.iter().all(|member| hosts.contains(&member.host)) => {
-            Step::Change(DesiredGeneration {
-                members,
-                joined: Vec::new(),
-                absent: Vec::new(),
-                detachment: Detachment::default(),
-                expected: None,
-                server,
-                takes_over: false,
-                reason: "all members have joined".to_owned(),
-            })
-        }
-        _ => Step::Rest(Some(deadline)),
+    Step::Change(DesiredGeneration {
+        members: members.clone(),
+        joined: Vec::new(),
+        absent: Vec::new(),
+        detachment: Detachment::default(),
+        expected: None,
+        server,
+        takes_over: false,
+        reason: "all members have joined".to_owned(),
+    })
+}
+
+/// Waits until the job's first tables are written; fails it at the join deadline.
+fn while_installing(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
+    match job.since + job.record.terms.join_deadline {
+        deadline if inputs.now < deadline => Step::Rest(Some(deadline)),
+        _ => before_start(job, inputs),
     }
 }
 

@@ -32,6 +32,7 @@ pub(crate) use next_generation::Answered;
 ///    +------------------------------+-- no member left, a fault -----+--> Failed
 /// ```
 ///
+/// A job returns from Installing to Created if a member leaves or a switch of its plan dies meanwhile.
 /// A running job has also Ended when its last member leaves at the end of its training. EndJob may come in any state.
 /// Ended and Failed are final. A running job can change its generation without leaving the state Running.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use crate::fallback;
 use crate::hosts::Hosts;
 use crate::ids::{JobIds, JobIndices};
 use crate::jobs::{
-    Beginning, DecisionInputs, DesiredGeneration, Generation, GenerationKey, Job, JobError, JobKey,
+    Beginning, DecisionInputs, DesiredGeneration, Generation, GenerationKey, Job, JobError, JobKey, JobState,
     LifeSigns, ParticipantId, Registry, Stage, Step, add_job, next_step,
 };
 use crate::journal::LoadedJob;
@@ -232,7 +232,7 @@ impl ControllerState {
         let present = job.record.generation();
         let is_as_planned = present.stage == Stage::Reserved
             && present.plan.server.key == desired.server
-            && self.health.broken_part(&present.plan, Doubt::Dead, &ProvenPaths::default()).is_none();
+            && !self.is_broken(&present.plan);
         let number = if is_as_planned { present.number } else { self.reserve(key, desired)? };
         let job = self.jobs.get_mut(key).ok_or_else(no_job)?;
         job.installing();
@@ -240,6 +240,21 @@ impl ControllerState {
             generation.stage = Stage::Installed;
         }
         Ok(number)
+    }
+
+    /// Returns true if `job` is starting with generation `number`, and a member has left or a part of the
+    /// plan is not alive.
+    pub(crate) fn cannot_start(&self, job: &Job, number: u32) -> bool {
+        let is_broken = || {
+            let generation = job.record.generations.iter().find(|one| one.number == number);
+            generation.is_some_and(|one| self.is_broken(&one.plan))
+        };
+        *job.state() == JobState::Installing && (!job.waiting_for().is_empty() || is_broken())
+    }
+
+    /// Returns true if a part of a plan is not alive.
+    fn is_broken(&self, plan: &Plan) -> bool {
+        self.health.broken_part(plan, Doubt::Dead, &ProvenPaths::default()).is_some()
     }
 
     fn reserve(&mut self, key: JobKey, desired: &DesiredGeneration) -> Result<u32, CreateError> {

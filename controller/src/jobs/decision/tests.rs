@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tributary_api::v1;
 use tributary_api::v1::answer_request::Answer;
-use tributary_planner::{Aggregation, JobRequest, Member, Plan};
+use tributary_planner::{Aggregation, JobRequest, Member, Plan, SwitchRole};
 use tributary_wire::probe::FRAME_BYTES;
 use tributary_wire::{Probe, SliceWidth};
 
@@ -436,6 +436,50 @@ fn who_can_come_in_does_not_wait_for_those_whose_switch_is_silent() {
 
     state.health.set_node(leaf, Life::Alive, at(800));
     assert_eq!(due(&mut state, key, at(900)).reason, "w2, w3 came in");
+}
+
+#[test]
+fn a_start_around_a_dead_switch_can_be_called_off_and_begun_again() {
+    let (mut state, start) = (two_spines(), Instant::now());
+    let topology = Arc::clone(state.topology());
+    let request = JobRequest::of(&topology, 64, 4_000_000).unwrap();
+    let key = state.create("job", &request, TERMS).unwrap();
+    let job = state.jobs.get_mut(key).unwrap();
+    let workers = request.workers.iter().map(|member| (member.host, v1::MemberRole::Worker));
+    let members: Vec<_> = workers
+        .chain([(request.server, v1::MemberRole::Server)])
+        .map(|(host, role)| join(&topology, job, &topology[host].name, role))
+        .collect();
+    job.participants.values_mut().for_each(|participant| participant.started = false);
+    let is_spine = |role: &&SwitchRole| role.name.starts_with("spine");
+    let spine = job.record.generation().plan.switches.iter().find(is_spine).unwrap().key;
+    state.health.set_node(spine, Life::Dead, start);
+    let desired = due(&mut state, key, start);
+    let number = state.install(key, &desired).unwrap();
+    let goes_on = |state: &ControllerState| {
+        let job = state.jobs.get(key).unwrap();
+        !state.cannot_start(job, number) && matches!(state.next_step(key, start), Step::Rest(_))
+    };
+    assert!(number > 1 && goes_on(&state));
+    let late = start + TERMS.join_deadline * 2;
+    let Step::Fail(reason) = state.next_step(key, late) else { panic!() };
+    assert_eq!(reason, "its tables could not be written within 60s of its creation");
+
+    let other = state.jobs.get_mut(key).unwrap().record.numbered(number).unwrap().plan.clone();
+    let other = other.switches.iter().find(is_spine).unwrap().key;
+    assert_ne!(other, spine);
+    state.health.set_node(other, Life::Dead, start);
+    assert!(!goes_on(&state), "a switch of the plan has died");
+    state.health.set_node(other, Life::Alive, start);
+    state.jobs.get_mut(key).unwrap().depart(&members[3].participant, None);
+    assert!(!goes_on(&state), "a member has left");
+
+    let job = state.jobs.get_mut(key).unwrap();
+    job.call_off(&topology, number);
+    assert!(matches!(state.next_step(key, start), Step::Rest(Some(_))), "the job waits for the member");
+    let job = state.jobs.get_mut(key).unwrap();
+    join(&topology, job, &topology[request.workers[3].host].name, v1::MemberRole::Worker);
+    assert_eq!(due(&mut state, key, start), desired);
 }
 
 #[test]

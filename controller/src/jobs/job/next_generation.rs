@@ -144,20 +144,18 @@ impl Job {
     /// Cancels the change to generation `number`, which was being prepared.
     pub(crate) fn call_off(&mut self, topology: &Topology, number: u32) {
         (self.answers, self.announced) = (None, None);
-        if number == self.record.current {
-            // The first generation remains the present one. It has no tables until the job starts again.
-            let state = std::mem::replace(&mut self.state, JobState::Created);
-            if state != JobState::Installing {
-                self.state = state;
-                return;
-            }
-            if let Some(generation) = self.record.numbered(number) {
-                generation.stage = Stage::Reserved;
-            }
+        let is_start = self.state == JobState::Installing;
+        let is_present = number == self.record.current;
+        if is_present && !is_start {
+            // The change was complete before its caller stopped it.
             return;
         }
+        if is_start {
+            self.state = JobState::Created;
+        }
         if let Some(generation) = self.record.numbered(number) {
-            generation.stage = Stage::Retired;
+            // The first generation remains the present one. It has no tables until the job starts again.
+            generation.stage = if is_present { Stage::Reserved } else { Stage::Retired };
         }
         self.thaw(topology);
     }
