@@ -220,6 +220,12 @@ impl RunningController {
         if tokio::time::timeout(STOP_PATIENCE, &mut self.server).await.is_err() {
             self.server.abort();
         }
+        // Tasks that are still ending keep the manager, and must not keep the file open for the next controller.
+        let manager = Arc::clone(&self.manager);
+        let closed = tokio::task::spawn_blocking(move || manager.journal.close());
+        if tokio::time::timeout(STOP_PATIENCE, closed).await.is_err() {
+            tracing::warn!("the disk with the journal of jobs does not answer");
+        }
         withdrawn
     }
 }

@@ -106,7 +106,9 @@ pub enum JournalError {
     /// The thread that writes to the journal cannot be started.
     #[error("cannot start the thread that writes jobs down: {0}")]
     Thread(String),
-    /// The thread that writes to the journal has ended.
-    #[error("the thread that writes jobs down has ended: this is a bug, please report it")]
+    /// The journal is closed.
+    #[error(
+        "the journal of jobs is closed: the controller is stopping, or the thread that writes jobs down has panicked"
+    )]
     Stopped,
 }

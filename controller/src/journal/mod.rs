@@ -38,8 +38,6 @@ pub(crate) struct Journal(Option<Open>);
 
 #[derive(Debug)]
 struct Open {
-    /// Must be the first field, so that the writer is dropped first. It writes all pending jobs before the
-    /// store closes the file.
     writer: Writer,
     store: Arc<Store>,
 }
@@ -60,6 +58,14 @@ impl Journal {
     /// Returns true if there is a journal, so that jobs survive the controller.
     pub(crate) fn is_kept(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// Waits until all submitted jobs are on disk, and closes the file, so that another controller can open
+    /// it.
+    pub(crate) fn close(&self) {
+        if let Some(open) = &self.0 {
+            open.writer.close();
+        }
     }
 
     /// Returns true if there is a journal and this controller created it.

@@ -148,6 +148,11 @@ impl Store {
         Ok(())
     }
 
+    /// Closes the file. The next write would open it again.
+    pub(super) fn close(&self) {
+        self.state.lock().database = None;
+    }
+
     /// Returns all records, in the order of their keys.
     pub(super) fn records(&self) -> Vec<(JobKey, Vec<u8>)> {
         self.state.lock().records.iter().map(|(key, bytes)| (*key, bytes.clone())).collect()

@@ -24,6 +24,10 @@ impl Store {
         match self.0 {}
     }
 
+    pub(super) fn close(&self) {
+        match self.0 {}
+    }
+
     pub(super) fn records(&self) -> Vec<(JobKey, Vec<u8>)> {
         match self.0 {}
     }

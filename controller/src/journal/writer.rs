@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -34,9 +35,15 @@ struct Entry {
 /// Dropping the writer waits until all submitted jobs are written.
 #[derive(Debug)]
 pub(super) struct Writer {
-    entries: Option<Sender<Entry>>,
-    thread: Option<JoinHandle<()>>,
+    /// `None` after [`close`](Self::close).
+    thread: Mutex<Option<WriterThread>>,
     health: Arc<Health>,
+}
+
+#[derive(Debug)]
+struct WriterThread {
+    entries: Sender<Entry>,
+    handle: JoinHandle<()>,
 }
 
 impl Writer {
@@ -47,10 +54,11 @@ impl Writer {
         let tell = Arc::clone(&health);
         let work = move || {
             work(&store, &tell, &handed_in);
+            store.close();
             tell.close();
         };
-        let thread = thread::Builder::new().name("journal".into()).spawn(work)?;
-        Ok(Self { entries: Some(entries), thread: Some(thread), health })
+        let handle = thread::Builder::new().name("journal".into()).spawn(work)?;
+        Ok(Self { thread: Mutex::new(Some(WriterThread { entries, handle })), health })
     }
 
     /// Returns the error that prevents writing; `None` if writes succeed.
@@ -65,21 +73,28 @@ impl Writer {
 
     pub(super) fn write(&self, key: JobKey, job: Option<StoredJob>) -> Written {
         let (done, written) = oneshot::channel();
-        if let Some(entries) = &self.entries {
+        if let Some(thread) = &*self.thread.lock() {
             // If the thread has ended, the caller gets an error from `Written`.
-            let _ = entries.send(Entry { key, job, done });
+            let _ = thread.entries.send(Entry { key, job, done });
         }
         Written(Some(Waiting { written, health: Arc::clone(&self.health) }))
+    }
+
+    /// Waits until all submitted jobs are written and the file is closed. Later writes get
+    /// [`JournalError::Stopped`].
+    pub(super) fn close(&self) {
+        let thread = self.thread.lock().take();
+        if let Some(WriterThread { entries, handle }) = thread {
+            drop(entries);
+            // A panic of the thread needs no report here: its callers have already received an error.
+            let _ = handle.join();
+        }
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.entries = None;
-        if let Some(thread) = self.thread.take() {
-            // A panic of the thread needs no report here: its callers have already received an error.
-            let _ = thread.join();
-        }
+        self.close();
     }
 }
 
