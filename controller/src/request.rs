@@ -6,7 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tributary_api::{MAX_JOB_NAME, v1};
 use tributary_planner::{Aggregation, Downlink, JobRequest, Member};
-use tributary_protocol::{DEFAULT_WINDOW, MAX_WINDOW};
+use tributary_protocol::{DEFAULT_WINDOW, MAX_WINDOW, MOST_STRIPES, Stripe};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::SliceWidth;
 
@@ -49,6 +49,17 @@ pub(crate) enum RequestError {
     /// The window is not a power of two, or is too large.
     #[error("a window of {0} slices: use a power of two, {MAX_WINDOW} at most")]
     Window(u32),
+    /// The number of threads is not a power of two, or is too large.
+    #[error("{threads} threads: use a power of two, {most} at most")]
+    Threads {
+        /// The number of threads in the request.
+        threads: u32,
+        /// The largest number that this job may have.
+        most: u32,
+    },
+    /// A server that reads the sums has one thread.
+    #[error("{0} threads: a job whose server reads the sums has one")]
+    ThreadsOfReader(u32),
     /// θ is not between 0 and 1.
     #[error("theta is {0}: it is a share of the processes, from 0 to 1")]
     Theta(f64),
@@ -72,7 +83,7 @@ pub(crate) fn job(
     request: &v1::CreateJobRequest,
 ) -> Result<JobRequest, RequestError> {
     check_name(&request.name)?;
-    let window = if request.window == 0 { DEFAULT_WINDOW } else { request.window };
+    let window = window(request);
     if !window.is_power_of_two() || window > MAX_WINDOW {
         return Err(RequestError::Window(window));
     }
@@ -115,7 +126,25 @@ pub(crate) fn terms(request: &v1::CreateJobRequest) -> Result<Terms, RequestErro
         server_reads: request.server_reads,
         confidential: request.confidential,
         processes_per_host: processes(request.processes_per_host)?,
+        threads: threads(request)?,
     })
+}
+
+/// Returns the number of threads that a request sets.
+fn threads(request: &v1::CreateJobRequest) -> Result<u32, RequestError> {
+    let (threads, window) = (request.threads.max(1), window(request));
+    if Stripe::all(threads, window).is_err() {
+        return Err(RequestError::Threads { threads, most: MOST_STRIPES.min(window) });
+    }
+    if threads > 1 && request.server_reads {
+        return Err(RequestError::ThreadsOfReader(threads));
+    }
+    Ok(threads)
+}
+
+/// Returns the requested number of slots.
+fn window(request: &v1::CreateJobRequest) -> u32 {
+    if request.window == 0 { DEFAULT_WINDOW } else { request.window }
 }
 
 /// Returns a number of training processes on one host; `None` if the request leaves it out.
@@ -238,6 +267,14 @@ mod tests {
         }
         let processes = v1::CreateJobRequest { processes_per_host: 1 << 16, ..named("a") };
         assert_eq!(terms(processes), "65536 training processes on a host: a job may have 1 to 65535");
+        let threads = |threads, window| v1::CreateJobRequest { threads, window, ..named("a") };
+        for (asked, most) in [(threads(3, 0), 64), (threads(128, 0), 64), (threads(8, 4), 4)] {
+            let expected = RequestError::Threads { threads: asked.threads, most };
+            assert_eq!(self::terms(&asked).unwrap_err(), expected);
+        }
+        let reads = v1::CreateJobRequest { server_reads: true, ..threads(2, 0) };
+        assert_eq!(self::terms(&reads).unwrap_err(), RequestError::ThreadsOfReader(2));
+        assert_eq!(self::terms(&named("a")).unwrap().threads, 1);
         let both = v1::CreateJobRequest { rigid: true, degraded: v1::Degraded::Auto.into(), ..named("a") };
         assert!(terms(both).starts_with("a rigid job cannot go on without degraded processes"));
         for window in [3, 2 * MAX_WINDOW] {

@@ -87,6 +87,7 @@ pub(crate) const TERMS: Terms = Terms {
     server_reads: false,
     confidential: false,
     processes_per_host: None,
+    threads: 1,
     rigid: false,
     join_deadline: Duration::from_secs(60),
     on_degraded: OnDegraded { auto: false, theta: 0.1 },

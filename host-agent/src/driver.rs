@@ -23,8 +23,9 @@ pub(crate) trait StateMachine: Send + 'static {
     /// The counters of the state machine.
     type Stats;
 
-    /// Returns the job whose frames the agent receives. The id is different in each generation.
-    fn job(&self) -> JobId;
+    /// Returns the job whose frames the agent receives; `None` if it receives none. The id is different in
+    /// each generation.
+    fn job(&self) -> Option<JobId>;
     fn handle_frame(&mut self, now: Time, frame: &FrameView<'_>) -> Verdict;
     /// Sends all frames that are due.
     fn transmit(&mut self, now: Time, link: &mut FrameLink) -> Result<(), AgentError>;
@@ -33,6 +34,10 @@ pub(crate) trait StateMachine: Send + 'static {
     /// Sends the results of ended operations to their callers.
     fn report(&mut self, now: Time);
     fn stats(&self) -> Self::Stats;
+    /// Adds the counters of the threads that work for this one.
+    fn with_others(&self, own: AgentStats<Self::Stats>) -> AgentStats<Self::Stats> {
+        own
+    }
 }
 
 /// A call of the handle, which the agent's thread runs. Closing the channel of calls stops the agent.
@@ -100,8 +105,9 @@ impl<S: StateMachine> Driver<S> {
 
     /// Makes the port drop frames for other agents on the same interface and for the host itself.
     fn pass_only_ours(&mut self) -> Result<(), AgentError> {
-        let job = self.state.job();
-        if self.passing != Some(job) {
+        if let Some(job) = self.state.job()
+            && self.passing != Some(job)
+        {
             self.link.pass_only(job)?;
             self.passing = Some(job);
         }
@@ -131,7 +137,7 @@ impl<S: StateMachine> Driver<S> {
     }
 
     pub(crate) fn stats(&self) -> AgentStats<S::Stats> {
-        AgentStats { protocol: self.state.stats(), traffic: self.link.traffic() }
+        self.state.with_others(AgentStats { protocol: self.state.stats(), traffic: self.link.traffic() })
     }
 }
 

@@ -25,6 +25,16 @@ pub enum AgentError {
         /// The role with which this host was started: `worker` or `server`.
         started_as: &'static str,
     },
+    /// The number of ports is not that of the job's stripes.
+    #[error(
+        "the job's slices are for {stripes} threads, each with a port of its own, but there are {ports} ports"
+    )]
+    Ports {
+        /// The number of stripes.
+        stripes: usize,
+        /// The number of ports.
+        ports: usize,
+    },
     /// A server must read the sums of a job whose creator did not permit that.
     #[error(
         "job \"{job}\": this server is to read its sums, but the job was not created for that: its creator has to ask for \

@@ -7,13 +7,13 @@ use std::thread::{self, JoinHandle};
 use crossbeam_channel::{Sender, bounded, unbounded};
 use mio::{Poll, Token, Waker};
 use tokio::sync::{SetOnce, oneshot};
-use tributary_link::{FramePort, MIN_FRAME_BYTES};
+use tributary_link::MIN_FRAME_BYTES;
 use tributary_protocol::Time;
 use tributary_wire::SliceWidth;
 
 use crate::driver::{Call, Driver, StateMachine};
 use crate::error::AgentError;
-use crate::link::FrameLink;
+use crate::link::{FrameLink, StripePort};
 
 const CALLS: Token = Token(0);
 const FRAMES: Token = Token(1);
@@ -26,7 +26,7 @@ pub struct Handle<S> {
     pub(crate) width: SliceWidth,
     /// The channel to the agent's thread; `None` after the handle has begun to stop the agent.
     calls: Option<Sender<Call<S>>>,
-    waker: Waker,
+    waker: Arc<Waker>,
     end: Arc<SetOnce<ThreadEnd>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -41,14 +41,15 @@ enum ThreadEnd {
 }
 
 impl<S> Handle<S> {
-    /// Starts a thread that owns `port` and `state`. `what` names the thread and must not contain external
-    /// text. `job` may be any text and appears only in errors. `width` is the width of the job's slices; the port must
-    /// carry frames for it.
+    /// Starts a thread that owns `port` and the state that `state` makes.
+    /// `what` names the thread and must not contain external text. `job` may be any text and appears only in errors. `width` is the width of the job's slices;
+    /// the port must carry frames for it. The port receives the frames of one stripe, or of all. The state's waker wakes
+    /// the thread.
     pub(crate) fn spawn(
         what: &str,
         (job, width): (&str, SliceWidth),
-        state: S,
-        port: Box<dyn FramePort>,
+        state: impl FnOnce(&Arc<Waker>) -> Result<S, AgentError>,
+        (port, stripe): StripePort,
     ) -> Result<Self, AgentError>
     where
         S: StateMachine,
@@ -59,7 +60,9 @@ impl<S> Handle<S> {
         }
         let poll = Poll::new().map_err(AgentError::system("create a poll"))?;
         let waker = Waker::new(poll.registry(), CALLS).map_err(AgentError::system("create a waker"))?;
-        let mut link = FrameLink::new(port);
+        let waker = Arc::new(waker);
+        let state = state(&waker)?;
+        let mut link = FrameLink::new(port, stripe);
         link.port().register(poll.registry(), FRAMES).map_err(AgentError::system("register the port"))?;
         let (sender, receiver) = unbounded();
         let driver = Driver::new(state, link, receiver, poll);
@@ -74,7 +77,7 @@ impl<S> Handle<S> {
     }
 
     /// Runs `call` on the agent's thread.
-    fn send(&self, call: impl FnOnce(&mut Driver<S>) + Send + 'static) -> Result<(), AgentError> {
+    pub(crate) fn send(&self, call: impl FnOnce(&mut Driver<S>) + Send + 'static) -> Result<(), AgentError> {
         let calls = self.calls.as_ref().ok_or_else(|| self.end_error())?;
         calls.send(Box::new(call)).map_err(|_| self.end_error())?;
         self.waker.wake().map_err(AgentError::system("wake the agent"))
@@ -210,8 +213,8 @@ mod tests {
     impl StateMachine for Fragile {
         type Stats = ();
 
-        fn job(&self) -> JobId {
-            JobId::new(1).expect("any number but 0 is a job's")
+        fn job(&self) -> Option<JobId> {
+            JobId::new(1)
         }
 
         fn handle_frame(&mut self, _: Time, _: &FrameView<'_>) -> Verdict {
@@ -237,7 +240,8 @@ mod tests {
     async fn a_panic_releases_whoever_waits_and_says_what_happened() {
         let (port, _peer, _) = link(&LinkConfig { loss: 0.0, seed: 0, queue_frames: 1 }).unwrap();
         let job = ("glass", SliceWidth::NARROWEST);
-        let agent = Handle::spawn("fragile", job, Fragile(None), Box::new(port)).unwrap();
+        let port: StripePort = (Box::new(port), None);
+        let agent = Handle::spawn("fragile", job, |_| Ok(Fragile(None)), port).unwrap();
         let reply = agent.request(|state, _, reply| state.0 = Some(reply)).unwrap();
         agent.send(|_| panic!("a bug")).unwrap();
         assert!(reply.await.is_err());

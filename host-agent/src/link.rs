@@ -1,6 +1,6 @@
 //! Frames between a port and a state machine: building, checking and counting them.
 
-use tributary_api::Endpoint;
+use tributary_api::{Endpoint, JobConfig};
 use tributary_link::{BATCH, FramePort, Frames, Mark};
 use tributary_wire::constants::MAX_HOPS;
 use tributary_wire::frame;
@@ -20,6 +20,19 @@ pub struct Traffic {
     pub not_ours: u64,
     /// Received frames that have the form of INA messages but are damaged.
     pub malformed: u64,
+}
+
+impl Traffic {
+    /// Returns the counters of two ports together.
+    #[must_use]
+    pub(crate) fn with(self, other: Self) -> Self {
+        Self {
+            sent: self.sent + other.sent,
+            received: self.received + other.received,
+            not_ours: self.not_ours + other.not_ours,
+            malformed: self.malformed + other.malformed,
+        }
+    }
 }
 
 /// A path through the fabric: the addresses and the hop stack of all frames on the path.
@@ -58,25 +71,47 @@ impl Route {
     }
 }
 
+/// A port, and the stripe whose frames it receives; `None` if the job has one stripe.
+pub(crate) type StripePort = (Box<dyn FramePort>, Option<u32>);
+
+/// Assigns one of the `ports` to each stripe of a job. There is at least one.
+///
+/// # Errors
+/// [`AgentError::Ports`] if the numbers differ.
+pub(crate) fn ports_of_stripes(
+    config: &JobConfig,
+    ports: Vec<Box<dyn FramePort>>,
+) -> Result<Vec<StripePort>, AgentError> {
+    let (stripes, got) = (config.start_seqs.len().max(1), ports.len());
+    if got != stripes {
+        return Err(AgentError::Ports { stripes, ports: got });
+    }
+    Ok(ports.into_iter().zip(0..).map(|(port, stripe)| (port, (stripes > 1).then_some(stripe))).collect())
+}
+
 /// An agent's end of its link: the port, the frames to send, and the counters.
 pub(crate) struct FrameLink {
     port: Box<dyn FramePort>,
+    /// The stripe whose frames the link carries; `None` if it carries those of all stripes.
+    stripe: Option<u32>,
     outgoing: Frames,
     traffic: Traffic,
 }
 
 impl FrameLink {
-    pub(crate) fn new(port: Box<dyn FramePort>) -> Self {
-        Self { port, outgoing: Frames::new(), traffic: Traffic::default() }
+    pub(crate) fn new(port: Box<dyn FramePort>, stripe: Option<u32>) -> Self {
+        Self { port, stripe, outgoing: Frames::new(), traffic: Traffic::default() }
     }
 
     pub(crate) fn port(&mut self) -> &mut dyn FramePort {
         &mut *self.port
     }
 
-    /// Lets the port drop the frames of jobs other than `job`.
+    /// Lets the port drop the frames of jobs other than `job`, and of other stripes.
     pub(crate) fn pass_only(&mut self, job: JobId) -> Result<(), AgentError> {
-        let marks = frame::marks(job).map(|(at, value)| Mark { at, value });
+        let of_stripe = self.stripe.map(frame::mark_of_stripe);
+        let marks: Vec<Mark> =
+            frame::marks(job).into_iter().chain(of_stripe).map(|(at, value)| Mark { at, value }).collect();
         self.port.pass_only(&marks).map_err(AgentError::system("filter frames"))
     }
 
@@ -94,7 +129,8 @@ impl FrameLink {
     ) -> Result<(), AgentError> {
         let message = Message { header, hops: &route.hops, values };
         let longest = frame::longest_frame(SliceWidth::WIDEST);
-        self.outgoing.try_add(longest, |place| frame::emit(&route.addresses, &message, place))?;
+        let port = frame::port_of_stripe(self.stripe.unwrap_or_default());
+        self.outgoing.try_add(longest, |place| frame::emit_from(port, &route.addresses, &message, place))?;
         self.traffic.sent += 1;
         if self.outgoing.len() >= BATCH { self.flush() } else { Ok(()) }
     }

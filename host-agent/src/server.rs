@@ -1,45 +1,75 @@
 //! The aggregation server's agent: the root of a job's tree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::select_all;
+use mio::Waker;
 use tokio::sync::oneshot;
 use tributary_api::{FinishedSlice, JobConfig, Role, TakeOver};
 use tributary_link::FramePort;
 use tributary_protocol::{
-    OperationEvent, OperationId, Recipient, Reduced, Server, ServerConfig, ServerStats, Tensor, Time,
+    OperationEvent, OperationId, Recipient, Reduced, Server, ServerConfig, ServerStats, Stripe, Tensor, Time,
 };
-use tributary_wire::{FrameView, JobId, Kind, MacAddr, NodeId, Rank, values};
+use tributary_wire::{FrameView, JobId, Kind, MacAddr, NodeId, Rank, Seq, values};
 
 use crate::AgentStats;
 use crate::driver::StateMachine;
 use crate::error::AgentError;
 use crate::handle::Handle;
-use crate::link::{FrameLink, Route, Verdict};
+use crate::link::{FrameLink, Route, StripePort, Verdict, ports_of_stripes};
 
 /// A member that has requested a result within this time waits for one now. Waiting members repeat
 /// the request at least every 250 ms.
 const ASKING: Duration = Duration::from_millis(500);
 
-/// A job's aggregation server. It runs until it is stopped or dropped.
-pub type ServerAgent = Handle<ServerState>;
+/// A job's aggregation server. It runs until it is stopped or dropped. Each of the job's stripes has a
+/// thread.
+#[derive(Debug)]
+pub struct ServerAgent {
+    /// There is at least one.
+    threads: Vec<Handle<ServerState>>,
+}
 
-impl Handle<ServerState> {
-    /// Starts a server with the controller's configuration, on the port that leads to its switch.
+impl ServerAgent {
+    /// Starts a server with the controller's configuration. The job's stripes have one of the `ports` each,
+    /// which lead to the host's switch.
     ///
     /// # Errors
-    /// The errors of [`WorkerAgent::start`](crate::WorkerAgent::start).
-    pub fn start(config: &JobConfig, port: Box<dyn FramePort>) -> Result<Self, AgentError> {
-        Self::spawn("server", (&config.name, config.width), ServerState::new(config, false)?, port)
+    /// The errors of [`WorkerAgent::start_threads`](crate::WorkerAgent::start_threads).
+    pub fn start_threads(config: &JobConfig, ports: Vec<Box<dyn FramePort>>) -> Result<Self, AgentError> {
+        let stripes = Stripe::all(config.start_seqs.len() as u32, config.window)?;
+        let thread = |(port, stripe): (StripePort, Stripe)| {
+            let name = if stripe == Stripe::WHOLE {
+                "server".to_owned()
+            } else {
+                format!("server {}", stripe.number())
+            };
+            let state = |_: &Arc<Waker>| ServerState::new(config, stripe, false);
+            Handle::spawn(&name, (&config.name, config.width), state, port)
+        };
+        let ports = ports_of_stripes(config, ports)?;
+        Ok(Self { threads: ports.into_iter().zip(stripes).map(thread).collect::<Result<_, _>>()? })
     }
 
-    /// Starts a server that also returns the [`sums`](Self::sums). The caller must announce each
-    /// operation.
+    /// Starts a server of a job with one stripe.
     ///
     /// # Errors
-    /// The errors of [`start`](Self::start), and [`AgentError::NoSecret`] if the job's creator did not permit it.
-    pub fn start_reading(config: &JobConfig, port: Box<dyn FramePort>) -> Result<Self, AgentError> {
-        Self::spawn("server", (&config.name, config.width), ServerState::new(config, true)?, port)
+    /// As for [`start_threads`](Self::start_threads).
+    pub fn start(config: &JobConfig, port: Box<dyn FramePort>) -> Result<Self, AgentError> {
+        Self::start_threads(config, vec![port])
+    }
+
+    /// Starts a server of a job with one stripe, on one port. It also returns the [`sums`](Self::sums). The
+    /// caller must announce each operation.
+    ///
+    /// # Errors
+    /// The errors of [`start_threads`](Self::start_threads), and [`AgentError::NoSecret`] if the job's creator did not permit it.
+    pub fn start_reading(config: &JobConfig, ports: Vec<Box<dyn FramePort>>) -> Result<Self, AgentError> {
+        let state = |_: &Arc<Waker>| ServerState::new(config, Stripe::WHOLE, true);
+        let port = ports_of_stripes(config, ports)?.remove(0);
+        Ok(Self { threads: vec![Handle::spawn("server", (&config.name, config.width), state, port)?] })
     }
 
     /// Changes to another generation of the job. Does nothing if the server is already in that
@@ -49,8 +79,11 @@ impl Handle<ServerState> {
     /// [`AgentError::OtherRole`], [`AgentError::Config`] and [`AgentError::Frame`] if the configuration is invalid; the
     /// server then stays in the old generation. [`AgentError::Ended`] if the agent has ended.
     pub async fn change(&self, config: &JobConfig) -> Result<(), AgentError> {
-        let config = config.clone();
-        self.call(move |server, _| server.change(&config)).await?
+        for thread in &self.threads {
+            let config = config.clone();
+            thread.call(move |server, _| server.change(&config)).await??;
+        }
+        Ok(())
     }
 
     /// Announces the members' next operation to the server, and returns a future of the server's sums.
@@ -65,8 +98,8 @@ impl Handle<ServerState> {
         &self,
         tensor: Tensor,
     ) -> Result<impl Future<Output = Result<Reduced, AgentError>> + use<'_>, AgentError> {
-        let sums = self.request(|server, _, reply| server.read(tensor, reply))?;
-        Ok(async move { sums.await.map_err(|_| self.end_error())? })
+        let sums = self.first().request(|server, _, reply| server.read(tensor, reply))?;
+        Ok(async move { sums.await.map_err(|_| self.first().end_error())? })
     }
 
     /// Returns the ranks that wait for a result and whose frames reach the server.
@@ -74,7 +107,12 @@ impl Handle<ServerState> {
     /// # Errors
     /// [`AgentError::Ended`] if the agent has ended.
     pub(crate) async fn asking(&self) -> Result<Vec<Rank>, AgentError> {
-        self.call(|server, now| server.server.asking(now, ASKING).collect()).await
+        let mut ranks = BTreeSet::new();
+        for thread in &self.threads {
+            let asking = thread.call(|server, now| server.server.asking(now, ASKING).collect::<Vec<_>>());
+            ranks.extend(asking.await?);
+        }
+        Ok(ranks.into_iter().collect())
     }
 
     /// Returns the present values of the counters.
@@ -82,7 +120,39 @@ impl Handle<ServerState> {
     /// # Errors
     /// [`AgentError::Ended`] if the agent has ended.
     pub fn stats(&self) -> Result<AgentStats<ServerStats>, AgentError> {
-        self.call_blocking(|driver| driver.stats())
+        let all = self.threads.iter().map(|thread| thread.call_blocking(|driver| driver.stats()));
+        all.reduce(|all, one| {
+            let (all, one) = (all?, one?);
+            Ok(AgentStats {
+                protocol: all.protocol.with(one.protocol),
+                traffic: all.traffic.with(one.traffic),
+            })
+        })
+        .unwrap_or_else(|| Err(self.first().end_error()))
+    }
+
+    /// Ends the agent from any thread; see [`Handle::end`].
+    pub fn end(&self, reason: &str) {
+        self.threads.iter().for_each(|thread| thread.end(reason));
+    }
+
+    /// Waits until a thread of the agent has ended, and returns the reason: an [`AgentError::Ended`].
+    pub async fn ended(&self) -> AgentError {
+        let ends = self.threads.iter().map(|thread| Box::pin(thread.ended()));
+        select_all(ends).await.0
+    }
+
+    /// Stops the agent and waits for its threads.
+    ///
+    /// # Errors
+    /// [`AgentError::Ended`] if the agent had failed before.
+    pub fn stop(self) -> Result<(), AgentError> {
+        self.threads.into_iter().try_for_each(Handle::stop)
+    }
+
+    #[expect(clippy::indexing_slicing, reason = "there is at least one thread")]
+    fn first(&self) -> &Handle<ServerState> {
+        &self.threads[0]
     }
 }
 
@@ -90,7 +160,8 @@ impl Handle<ServerState> {
 type SumsReply = oneshot::Sender<Result<Reduced, AgentError>>;
 
 /// The state of a server's thread.
-pub struct ServerState {
+struct ServerState {
+    stripe: Stripe,
     server: Server,
     /// The callers that wait for the sums of an operation.
     waiting: BTreeMap<OperationId, SumsReply>,
@@ -123,7 +194,7 @@ impl Tree {
 }
 
 impl ServerState {
-    fn new(config: &JobConfig, reads: bool) -> Result<Self, AgentError> {
+    fn new(config: &JobConfig, stripe: Stripe, reads: bool) -> Result<Self, AgentError> {
         let tree = Tree::new(config)?;
         let Role::Server { take_over, vouching_key, secret, confidential, .. } = &config.role else {
             return Err(other_role(config));
@@ -131,11 +202,12 @@ impl ServerState {
         let no_secret = || AgentError::NoSecret { job: config.name.clone() };
         let secret = reads.then(|| secret.clone().ok_or_else(no_secret));
         let server = ServerConfig {
+            stripe,
             job: config.job,
             members: config.ranks.clone(),
             width: config.width,
             window: config.window,
-            start: config.start_seq,
+            start: Seq::FIRST,
             fan_in: tree.fan_in,
             downlink: config.downlink,
             vouching_key: vouching_key.clone(),
@@ -149,7 +221,14 @@ impl ServerState {
             }
             None => Server::new(server)?,
         };
-        Ok(Self { server, waiting: BTreeMap::new(), job: config.job, generation: config.generation, tree })
+        Ok(Self {
+            stripe,
+            server,
+            waiting: BTreeMap::new(),
+            job: config.job,
+            generation: config.generation,
+            tree,
+        })
     }
 
     fn read(&mut self, tensor: Tensor, reply: SumsReply) {
@@ -167,7 +246,7 @@ impl ServerState {
         if let Role::Server { take_over: Some(_), .. } = &config.role {
             // Other hosts have served the job since, so the members know better than this server which slices are
             // finished.
-            *self = Self::new(config, false)?;
+            *self = Self::new(config, self.stripe, false)?;
             return Ok(());
         }
         let tree = Tree::new(config)?;
@@ -191,8 +270,8 @@ fn finished_slice(slice: &FinishedSlice) -> tributary_protocol::FinishedSlice {
 impl StateMachine for ServerState {
     type Stats = ServerStats;
 
-    fn job(&self) -> JobId {
-        self.job
+    fn job(&self) -> Option<JobId> {
+        Some(self.job)
     }
 
     fn handle_frame(&mut self, now: Time, frame: &FrameView<'_>) -> Verdict {

@@ -45,17 +45,17 @@ pub(crate) struct Generation {
 }
 
 /// The position at which a joining member begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Beginning {
-    /// The first slice of the member.
-    pub(crate) seq: Seq,
-    /// The number of operations that the job has begun before that slice.
+    /// The first slice of the member in each stripe; empty for the first slices of the job.
+    pub(crate) seqs: Vec<Seq>,
+    /// The number of operations that the job has begun before these slices.
     pub(crate) begun: u64,
 }
 
 impl Beginning {
     /// The position at which all members of a new job begin.
-    pub(crate) const OF_JOB: Self = Self { seq: Seq::FIRST, begun: 0 };
+    pub(crate) const OF_JOB: Self = Self { seqs: Vec::new(), begun: 0 };
 }
 
 /// The stage of a generation's life.

@@ -2,7 +2,7 @@
 
 use tributary_api::{DownPath, Endpoint, JobConfig, Role, TakeOver};
 use tributary_planner as planner;
-use tributary_protocol::vouching_key;
+use tributary_protocol::{Stripe, vouching_key};
 use tributary_topology::{NodeKey, Topology};
 use tributary_wire::Rank;
 
@@ -21,7 +21,7 @@ pub(crate) fn worker_config(
     let (up, secret, confidential) = (worker.up.clone(), record.secret.clone(), record.terms.confidential);
     let role = Role::Worker { rank, up, secret, confidential };
     let is_new = generation.joined.contains(&rank);
-    let beginning = if is_new { generation.beginning } else { Beginning::OF_JOB };
+    let beginning = if is_new { generation.beginning.clone() } else { Beginning::OF_JOB };
     config(topology, record, generation, (worker.key, role, beginning))
 }
 
@@ -60,13 +60,17 @@ fn config(
 ) -> Option<JobConfig> {
     let plan = &generation.plan;
     let is_worker = matches!(role, Role::Worker { .. });
+    let start_seqs = match beginning.seqs.is_empty() {
+        true => Stripe::all(record.terms.threads, plan.window).ok()?.map(Stripe::first).collect(),
+        false => beginning.seqs,
+    };
     Some(JobConfig {
         name: record.name.clone(),
         job: generation.job,
         width: plan.width,
         window: plan.window,
         generation: generation.number,
-        start_seq: beginning.seq,
+        start_seqs,
         begun: beginning.begun,
         downlink: plan.downlink,
         slice_time: plan.slice_time(),

@@ -72,6 +72,9 @@ pub(crate) struct Terms {
     pub(crate) confidential: bool,
     /// The number of training processes that each worker must have; `None` if the workers decide.
     pub(crate) processes_per_host: Option<NonZeroU16>,
+    /// The number of threads with which each agent and the server process the job's slices: the number of
+    /// stripes.
+    pub(crate) threads: u32,
 }
 
 impl JobRecord {

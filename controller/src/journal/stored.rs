@@ -76,6 +76,9 @@ pub(super) struct StoredJob {
     /// Records of earlier versions lack it, because each of their workers had one process.
     #[serde(default)]
     processes: BTreeMap<u16, NonZeroU16>,
+    /// Records of earlier versions lack it, because their jobs had one thread.
+    #[serde(default = "one")]
+    threads: u32,
     join_deadline_milliseconds: u64,
     /// True if the controller acts on processes that become slow.
     #[serde(default)]
@@ -104,7 +107,8 @@ struct StoredGeneration {
     job: u16,
     plan: StoredPlan,
     joined: Vec<u16>,
-    first_seq: u32,
+    /// The first slices of members that join, by stripe.
+    first_seqs: Vec<u32>,
     begun: u64,
     #[serde(default)]
     regroup: bool,
@@ -121,6 +125,10 @@ struct StoredGeneration {
 
 fn local() -> String {
     LOCAL.to_owned()
+}
+
+fn one() -> u32 {
+    1
 }
 
 fn ethernet() -> usize {
@@ -150,6 +158,7 @@ impl StoredJob {
             server_reads: terms.server_reads,
             confidential: terms.confidential,
             processes_per_host: terms.processes_per_host,
+            threads: terms.threads,
             processes: record.processes.iter().map(|(rank, count)| (rank.get(), *count)).collect(),
             join_deadline_milliseconds: u64::try_from(terms.join_deadline.as_millis()).unwrap_or(u64::MAX),
             degraded_auto: terms.on_degraded.auto,
@@ -165,7 +174,7 @@ impl StoredJob {
                 job: generation.job.get(),
                 plan: StoredPlan::from(&generation.plan),
                 joined: generation.joined.iter().map(|rank| rank.get()).collect(),
-                first_seq: generation.beginning.seq.0,
+                first_seqs: generation.beginning.seqs.iter().map(|seq| seq.0).collect(),
                 begun: generation.beginning.begun,
                 regroup: generation.regroup,
                 detached: generation.detachment.ranks.iter().map(|rank| rank.get()).collect(),
@@ -215,6 +224,7 @@ impl StoredJob {
                 server_reads: self.server_reads,
                 confidential: self.confidential,
                 processes_per_host: self.processes_per_host,
+                threads: self.threads,
                 join_deadline: Duration::from_millis(self.join_deadline_milliseconds),
                 on_degraded: OnDegraded { auto: self.degraded_auto, theta: self.theta },
             },
@@ -253,7 +263,7 @@ impl StoredGeneration {
                 ranks: self.detached.into_iter().map(Rank::new).collect(),
                 mode: self.mode,
             },
-            beginning: Beginning { seq: Seq(self.first_seq), begun: self.begun },
+            beginning: Beginning { seqs: self.first_seqs.into_iter().map(Seq).collect(), begun: self.begun },
             switches,
             fallbacks: self.fallbacks,
             stage,

@@ -105,7 +105,9 @@ impl<'a> GenerationChange<'a> {
             ProgressByRank::new()
         };
         let beginning = match progress.values().next().filter(|_| !self.context.desired.joined.is_empty()) {
-            Some(first) => Beginning { seq: Seq(first.next_seq), begun: first.begun },
+            Some(first) => {
+                Beginning { seqs: first.next_seqs.iter().copied().map(Seq).collect(), begun: first.begun }
+            }
             None => Beginning::OF_JOB,
         };
         let take_over = match self.context.desired.takes_over && !progress.is_empty() {
@@ -373,7 +375,7 @@ fn missing(ranks: &BTreeSet<Rank>, progress: &ProgressByRank) -> Option<Vec<Rank
 
 /// Returns true if all members are at the beginning of the same operation.
 fn is_boundary(progress: &ProgressByRank) -> bool {
-    let at = |member: &v1::WorkerProgress| (member.begun, member.next_seq);
+    let at = |member: &v1::WorkerProgress| (member.begun, member.next_seqs.clone());
     let mut all = progress.values();
     let Some(first) = all.next() else { return true };
     progress.values().all(|member| member.idle && at(member) == at(first))

@@ -211,7 +211,7 @@ async fn sums_stay_right_whoever_sends_what(switches: &Switches, program: &Pipel
         topology.forwarding().next(leaf, host).unwrap().port
     };
     let lie = |change: &dyn Fn(&mut Hop)| Packet::gradient(o0).with_hop(change).bytes();
-    let mut as_result = Packet::result(o0, o0.start_seq);
+    let mut as_result = Packet::result(o0, o0.start_seqs[0]);
     as_result.hops = Packet::gradient(o0).hops;
     let o1 = &other.worker_configs[&1];
     let as_another = |mut packet: Packet| {
@@ -227,7 +227,7 @@ async fn sums_stay_right_whoever_sends_what(switches: &Switches, program: &Pipel
         lie(&|hop| hop.aggregate = !hop.aggregate),
         lie(&|hop| hop.egress_port = port_of("w0")),
         lie(&|hop| hop.egress_port = port_of("none")),
-        Packet::result(o0, o0.start_seq).bytes(),
+        Packet::result(o0, o0.start_seqs[0]).bytes(),
         as_result.bytes(),
     ];
     scene.send("o0", &lies, "leaf", Count::Job("other", "rejected")).await;
@@ -275,7 +275,7 @@ fn endpoint(host: &str) -> Endpoint {
 fn everything(right: &Team, from: impl Fn(Endpoint) -> Endpoint) -> Vec<Vec<u8>> {
     let Role::Server { down, .. } = &right.server_config.role else { panic!("not what a server was told") };
     let (w0, w1) = (&right.worker_configs[&0], &right.worker_configs[&1]);
-    let seqs = [w1.start_seq, Seq(w1.start_seq.0 + 1)];
+    let seqs = [w1.start_seqs[0], Seq(w1.start_seqs[0].0 + 1)];
     let of_server = |seq| Packet::result_to(w0, &down[0].hops[1..], seq).sent_by(from(w0.server));
     let of_member = [Packet::gradient(w1), Packet::probe(w1)].map(|packet| packet.sent_by(from(w1.own)));
     of_member.into_iter().chain(seqs.map(of_server)).map(|packet| packet.bytes()).collect()
@@ -305,7 +305,7 @@ async fn a_members_neighbour_gets_nothing_in(scene: &Scene) {
     let flood = vec![everything(right, |_| own); 100].concat();
     let (_, ()) = tokio::join!(scene.send("shared", &flood, "leaf", port), async {
         for slice in 0..5 {
-            (0..16).for_each(|ahead| results.send(&beside(Seq(w1.start_seq.0 + ahead))).unwrap());
+            (0..16).for_each(|ahead| results.send(&beside(Seq(w1.start_seqs[0].0 + ahead))).unwrap());
             results.flush().unwrap();
             is_right(right).await;
             println!("all-reduce {slice} beside a neighbour's results is right");
@@ -318,7 +318,7 @@ async fn who_forges_both_of_a_members_addresses_can_stop_its_job(scene: &Scene) 
     let Scene { right, .. } = scene;
     let w1 = &right.worker_configs[&1];
     let mut forged = everything(right, |of| of);
-    forged.push(Packet::result_to(w1, &[], w1.start_seq).bytes());
+    forged.push(Packet::result_to(w1, &[], w1.start_seqs[0]).bytes());
     let mut port = InterfacePort::open("shared").unwrap();
     let attack = async {
         for _ in 0..50 {

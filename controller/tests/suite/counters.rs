@@ -32,7 +32,7 @@ impl Worker {
                     retransmit: false,
                     job: self.config.job,
                     rank: *rank,
-                    seq: self.config.start_seq,
+                    seq: self.config.start_seqs[0],
                     totals,
                 },
                 hops: &up.clone(),

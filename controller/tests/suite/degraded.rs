@@ -118,8 +118,12 @@ impl Net {
         let Some(Event::Prepare(prepare)) = self.member(host).next().await else {
             panic!("{host}: not asked")
         };
-        let progress =
-            v1::WorkerProgress { begun, next_seq, idle: true, dues: vec![next_seq; WINDOW as usize] };
+        let progress = v1::WorkerProgress {
+            begun,
+            next_seqs: vec![next_seq],
+            idle: true,
+            dues: vec![next_seq; WINDOW as usize],
+        };
         self.answer(host, prepare.generation, Answer::Progress(progress)).await;
     }
 
@@ -191,7 +195,7 @@ async fn its_data_are_the_others_above_theta_and_it_comes_back_when_it_is_well()
     assert_eq!((config.generation, config.ranks, config.joined), (3, ranks(&[0, 1]), ranks(&[1])));
     assert_eq!((config.regroup, config.adopted), (true, ranks(&[])));
     let config = net.member("w1").started().await;
-    assert_eq!((config.begun, config.start_seq.0, config.joined), (30, 400, ranks(&[1])));
+    assert_eq!((config.begun, config.start_seqs[0].0, config.joined), (30, 400, ranks(&[1])));
     assert_eq!(net.explain().await.mode(), v1::DegradedMode::Unspecified);
 }
 

@@ -168,7 +168,7 @@ fn ranks(numbers: impl IntoIterator<Item = u16>) -> Vec<Rank> {
 }
 
 fn progress(begun: u64, next_seq: u32, idle: bool, dues: [u32; WINDOW as usize]) -> v1::WorkerProgress {
-    v1::WorkerProgress { begun, next_seq, idle, dues: dues.to_vec() }
+    v1::WorkerProgress { begun, next_seqs: vec![next_seq], idle, dues: dues.to_vec() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -333,7 +333,7 @@ async fn a_member_comes_in_at_the_beginning_of_an_operation() {
         net.answer(host, v1::MemberRole::Worker, generation, answer).await;
     }
     let joiner = net.member("w3").started().await;
-    assert_eq!((joiner.start_seq, joiner.begun, joiner.generation), (Seq(44), 3, generation));
+    assert_eq!((joiner.start_seqs[0], joiner.begun, joiner.generation), (Seq(44), 3, generation));
     let w3 = net.members.remove("w3").unwrap();
     for config in net.all_change().await.values() {
         assert_eq!((&config.ranks, &config.joined), (&ranks(0..8), &ranks([3])));

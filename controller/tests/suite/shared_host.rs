@@ -134,7 +134,7 @@ fn config(topology: &Topology, plan: &Plan, host: NodeKey, role: Role) -> JobCon
         job: JobId::new(JOB).unwrap(),
         width: plan.width,
         window: WINDOW,
-        start_seq: Seq::FIRST,
+        start_seqs: vec![Seq::FIRST],
         downlink: plan.downlink,
         slice_time: plan.slice_time(),
         switches: plan.aggregating_switches(),

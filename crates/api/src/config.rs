@@ -27,11 +27,11 @@ pub struct JobConfig {
     pub window: u32,
     /// The number of the generation, from 1.
     pub generation: u32,
-    /// The member's first slice.
+    /// For each stripe, the member's first slice. The number of stripes is a power of two.
     /// It is the first slice of the job. For a member that joins later, it is the first slice of the member's first
     /// operation.
-    pub start_seq: Seq,
-    /// The number of operations that the job had begun before that slice.
+    pub start_seqs: Vec<Seq>,
+    /// The number of operations that the job had begun before these slices.
     pub begun: u64,
     /// The delivery of results to the workers.
     pub downlink: Downlink,

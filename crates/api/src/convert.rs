@@ -24,6 +24,10 @@ impl TryFrom<v1::JobConfig> for JobConfig {
         if !message.window.is_power_of_two() {
             return Err(out_of_range("window", message.window, "must be a power of two"));
         }
+        let stripes = message.start_seqs.len() as u32;
+        if !stripes.is_power_of_two() || stripes > message.window {
+            return Err(out_of_range("start_seqs", stripes, "must be a power of two, the window at most"));
+        }
         let ranks = ranks(&message.ranks, "ranks")?;
         let joined = joined(&message.joined, &ranks)?;
         let adopted = adopted(&message.adopted, &ranks)?;
@@ -40,7 +44,7 @@ impl TryFrom<v1::JobConfig> for JobConfig {
             width,
             window: message.window,
             generation: message.generation,
-            start_seq: Seq(message.start_seq),
+            start_seqs: message.start_seqs.into_iter().map(Seq).collect(),
             begun: message.begun,
             downlink: v1::Downlink::try_from(message.downlink)
                 .ok()
@@ -88,7 +92,7 @@ impl From<&JobConfig> for v1::JobConfig {
             job_id: config.job.get().into(),
             window: config.window,
             values_per_slice: config.width.values() as u32,
-            start_seq: config.start_seq.0,
+            start_seqs: config.start_seqs.iter().map(|seq| seq.0).collect(),
             downlink: v1::Downlink::from(config.downlink).into(),
             slice_nanoseconds: u64::try_from(config.slice_time.as_nanos()).unwrap_or(u64::MAX),
             switches: config.switches,

@@ -104,6 +104,17 @@ pub fn window(text: &str) -> Result<u32, String> {
     }
 }
 
+/// Parses a number of threads.
+///
+/// # Errors
+/// A text for the user, if it is not a power of two.
+pub fn threads(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(threads) if threads.is_power_of_two() => Ok(threads),
+        _ => Err("a power of two is needed, such as 4".to_owned()),
+    }
+}
+
 /// Where gradients are aggregated on their way to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

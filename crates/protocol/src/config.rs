@@ -6,6 +6,7 @@ use thiserror::Error;
 use tributary_wire::constants::MAX_CHILDREN;
 use tributary_wire::{Downlink, JobId, JobSecret, Rank, Seq, SliceWidth};
 
+use crate::stripes::{MOST_STRIPES, Stripe};
 use crate::tags::MOST_MEMBERS;
 
 /// The default window of a job, in slices: S of `docs/specification.md`. A plan may set another window.
@@ -33,8 +34,10 @@ pub struct WorkerConfig {
     /// The number of slots that the job owns on every switch: a power of two. It is equal on all members
     /// and never changes.
     pub window: u32,
+    /// The stripe that this worker runs. Other workers of the host run the others.
+    pub stripe: Stripe,
     /// The first slice that the worker sends.
-    /// It is [`Seq::FIRST`] in a new job. A worker that joins later takes
+    /// It is [`Stripe::first`] in a new job. A worker that joins later takes
     /// [`WorkerProgress::next`](crate::WorkerProgress::next) of the other members.
     pub start: Seq,
     /// The number of operations that the job has begun before `start`.
@@ -56,6 +59,9 @@ pub struct ServerConfig {
     pub width: SliceWidth,
     /// The window in slices, as in [`WorkerConfig::window`].
     pub window: u32,
+    /// The stripe that this server serves. Other servers of the host serve the others.
+    /// A server that reads the sums serves all slices.
+    pub stripe: Stripe,
     /// The first slice that the members will send.
     /// A server that [takes over](crate::Server::take_over) receives the slice that is due in each slot instead.
     pub start: Seq,
@@ -127,6 +133,24 @@ pub enum ConfigError {
     /// The window is not a power of two, or larger than [`MAX_WINDOW`].
     #[error("a window of {0} slices: it must be a power of two, {MAX_WINDOW} at most")]
     Window(u32),
+    /// The number of stripes does not fit the window.
+    #[error(
+        "{stripes} stripes: it must be a power of two, {MOST_STRIPES} and the window of {window} at most"
+    )]
+    Stripes {
+        /// The number of stripes.
+        stripes: u32,
+        /// The job's window.
+        window: u32,
+    },
+    /// The first slice of a worker belongs to another stripe.
+    #[error("slice {start} is not of stripe {stripe}")]
+    Start {
+        /// The slice.
+        start: Seq,
+        /// The number of the stripe.
+        stripe: u32,
+    },
     /// The list of members is empty.
     #[error("the job has no members: at least one worker must take part")]
     NoMembers,
@@ -198,6 +222,11 @@ pub enum ConfigError {
 /// Checks that a window is a power of two and at most [`MAX_WINDOW`].
 pub(crate) fn check_window(window: u32) -> Result<(), ConfigError> {
     if window.is_power_of_two() && window <= MAX_WINDOW { Ok(()) } else { Err(ConfigError::Window(window)) }
+}
+
+/// Checks that a worker's first slice belongs to its stripe.
+pub(crate) fn check_stripe(stripe: Stripe, start: Seq) -> Result<(), ConfigError> {
+    if stripe.contains(start) { Ok(()) } else { Err(ConfigError::Start { start, stripe: stripe.number() }) }
 }
 
 /// Sorts the members, and checks their number and that each rank occurs once.

@@ -10,6 +10,7 @@ mod numbers;
 mod operation;
 mod rtt;
 mod server;
+mod stripes;
 mod tags;
 mod takeover;
 mod time;
@@ -24,6 +25,7 @@ pub use numbers::{
 };
 pub use operation::{OperationEvent, OperationId};
 pub use server::{Recipient, ResultOut, Server, ServerStats};
+pub use stripes::{MOST_STRIPES, Stripe, StripedOutcome, StripedReduced, ranges as stripe_ranges};
 pub use takeover::{FinishedSlice, TakeOver, TakeOverError, merge};
 pub use time::Time;
 pub use tributary_wire::Downlink;

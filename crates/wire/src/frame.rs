@@ -72,12 +72,37 @@ pub fn marks(job: JobId) -> [(usize, u16); 3] {
     ]
 }
 
-/// Writes a whole frame to the start of `out` and returns its length.
+/// Returns a mark of the frames of one stripe of a job with several stripes: the UDP source port.
+pub fn mark_of_stripe(stripe: u32) -> (usize, u16) {
+    (ETHERNET_BYTES + IPV4_BYTES, port_of_stripe(stripe))
+}
+
+/// Returns the UDP source port of the frames of a stripe. Hosts and network cards distribute frames to
+/// threads by it.
+pub fn port_of_stripe(stripe: u32) -> u16 {
+    INA_UDP_PORT.wrapping_add(stripe as u16)
+}
+
+/// Writes a whole frame to the start of `out` and returns its length. Its UDP source port is
+/// [`INA_UDP_PORT`].
+///
+/// # Errors
+/// As for [`emit_from`].
+pub fn emit(header: &FrameHeader, message: &Message<'_>, out: &mut [u8]) -> Result<usize, WireError> {
+    emit_from(INA_UDP_PORT, header, message, out)
+}
+
+/// Writes a whole frame with this UDP source port to the start of `out` and returns its length.
 ///
 /// # Errors
 /// [`WireError::Truncated`] if `out` is shorter than [`frame_len`]; [`WireError::Bad`] if the frame is too long for
 /// IPv4; also the errors of [`Message::emit`].
-pub fn emit(header: &FrameHeader, message: &Message<'_>, out: &mut [u8]) -> Result<usize, WireError> {
+pub fn emit_from(
+    port: u16,
+    header: &FrameHeader,
+    message: &Message<'_>,
+    out: &mut [u8],
+) -> Result<usize, WireError> {
     let (len, got) = (frame_len(message), out.len());
     let truncated = WireError::Truncated { part: "buffer", needed: len, got };
     let out = out.get_mut(..len).ok_or(truncated)?;
@@ -106,7 +131,7 @@ pub fn emit(header: &FrameHeader, message: &Message<'_>, out: &mut [u8]) -> Resu
     ip.set_checksum(checksum);
 
     let mut udp = MutableUdpPacket::new(udp_bytes).ok_or(truncated)?;
-    udp.set_source(INA_UDP_PORT);
+    udp.set_source(port);
     udp.set_destination(INA_UDP_PORT);
     udp.set_length(ip_len - IPV4_BYTES as u16);
     // Zero means "no checksum". There is none, because switches change the payload. The tag in the INA header protects

@@ -375,7 +375,8 @@ async fn take_part(
             return Err(JobError::Left { job, reason: parting.reason });
         }
     };
-    let agent = match open_port().and_then(|port| WorkerAgent::start(&config, timers, port)) {
+    let start = |ports| WorkerAgent::start_threads(&config, timers, ports);
+    let agent = match part::open_ports(open_port, &config).and_then(start) {
         Ok(agent) => Arc::new(agent),
         Err(error) => return Err(part::give_up(membership, error).await),
     };

@@ -87,6 +87,7 @@ pub(super) fn agent_status(error: &AgentError, unreachable: Option<Duration>) ->
         AgentError::StreamBroken => Status::cancelled(message),
         AgentError::OtherRole { .. }
         | AgentError::Mtu { .. }
+        | AgentError::Ports { .. }
         | AgentError::Change { .. }
         | AgentError::NoSecret { .. }
         | AgentError::Config(_)

@@ -52,7 +52,8 @@ async fn find_out(worker: &WorkerAgent, question: Question) -> Result<Answer, Ag
 }
 
 fn progress(WorkerProgress { begun, next, idle, dues }: WorkerProgress) -> v1::WorkerProgress {
-    v1::WorkerProgress { begun, next_seq: next.0, idle, dues: dues.into_iter().map(|due| due.0).collect() }
+    let numbers = |seqs: Vec<Seq>| seqs.into_iter().map(|seq| seq.0).collect();
+    v1::WorkerProgress { begun, next_seqs: numbers(next), idle, dues: numbers(dues) }
 }
 
 fn finished(FinishedSlice { seq, job, operator, totals, values }: FinishedSlice) -> v1::FinishedSlice {

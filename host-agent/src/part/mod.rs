@@ -21,7 +21,7 @@ use answers::answer;
 pub use serve::serve_job;
 pub use servers::{Reserved, Served, Servers};
 
-/// A function that opens the port to this host's switch. It is called once for each job.
+/// A function that opens a port to this host's switch. It is called once for each stripe of a job.
 pub type OpenPort = Arc<dyn Fn() -> Result<Box<dyn FramePort>, AgentError> + Send + Sync>;
 
 /// Returns a function that opens `port` for the first job only. An end of an in-process link exists
@@ -33,6 +33,14 @@ pub fn open_once(port: impl FramePort + 'static) -> OpenPort {
             || AgentError::System { step: "open a port twice", reason: ErrorKind::ResourceBusy.into() };
         port.lock().take().ok_or_else(taken)
     })
+}
+
+/// Opens a port for each stripe of a job.
+pub(crate) fn open_ports(
+    open_port: &OpenPort,
+    config: &JobConfig,
+) -> Result<Vec<Box<dyn FramePort>>, AgentError> {
+    config.start_seqs.iter().map(|_| open_port()).collect()
 }
 
 /// The agent of a host's part in a job.

@@ -7,14 +7,14 @@ use tributary_api::JobConfig;
 use tributary_link::FramePort;
 use tributary_transport::Remote;
 
-use super::{JobAgent, OpenPort, give_up, reason, see_through, wait_for_start};
+use super::{JobAgent, OpenPort, give_up, open_ports, reason, see_through, wait_for_start};
 use crate::error::{AgentError, JobError};
 use crate::membership::{JobMember, Membership};
 use crate::server::ServerAgent;
 
 /// Serves one job until the job is over, until another host serves it, or until `leave` yields a
-/// reason to leave earlier. `start` is [`ServerAgent::start`] or [`ServerAgent::start_reading`]. It may also keep a
-/// reference to the agent, which keeps the port open.
+/// reason to leave earlier. `start` starts the server on one port for each stripe. It may also keep a reference to the
+/// agent, which keeps the ports open.
 ///
 /// # Errors
 /// [`JobError`] if the host could not join the job, or if the job failed.
@@ -23,7 +23,7 @@ pub async fn serve_job(
     member: JobMember,
     open_port: &OpenPort,
     leave: impl Future<Output = String>,
-    start: impl FnOnce(&JobConfig, Box<dyn FramePort>) -> Result<Arc<ServerAgent>, AgentError>,
+    start: impl FnOnce(&JobConfig, Vec<Box<dyn FramePort>>) -> Result<Arc<ServerAgent>, AgentError>,
 ) -> Result<(), JobError> {
     let job = member.job.clone();
     let mut leave = std::pin::pin!(leave);
@@ -38,7 +38,7 @@ pub async fn serve_job(
         // The return breaks the connection, so the host leaves the job.
         _ = &mut leave => return Ok(()),
     };
-    let server = match open_port().and_then(|port| start(&config, port)) {
+    let server = match open_ports(open_port, &config).and_then(|ports| start(&config, ports)) {
         Ok(server) => JobAgent::Server(server),
         Err(error) => return Err(give_up(membership, error).await),
     };

@@ -176,8 +176,8 @@ impl Servers {
             reason
                 .map_or_else(|_| "its daemon is gone".to_owned(), |reason| reason.clone().unwrap_or_default())
         };
-        let start = |config: &JobConfig, port| {
-            let agent = Arc::new(ServerAgent::start(config, port)?);
+        let start = |config: &JobConfig, ports| {
+            let agent = Arc::new(ServerAgent::start_threads(config, ports)?);
             self.add(&config.name, &agent);
             Ok(agent)
         };

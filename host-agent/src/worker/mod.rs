@@ -5,12 +5,14 @@ mod members;
 mod regroup;
 mod request;
 mod state;
+mod stripes;
 mod training_progress;
 mod wait;
 
 use std::sync::Arc;
 
-use tributary_api::{JobConfig, v1};
+use mio::Waker;
+use tributary_api::{JobConfig, Role, v1};
 use tributary_link::FramePort;
 use tributary_protocol::{AllReduce, FinishedSlice, Reduced, Timers, WorkerProgress, WorkerStats};
 use tributary_wire::{Rank, Seq};
@@ -18,11 +20,13 @@ use tributary_wire::{Rank, Seq};
 use crate::AgentStats;
 use crate::error::AgentError;
 use crate::handle::Handle;
+use crate::link::ports_of_stripes;
 pub use detached::Detached;
 pub use members::Members;
 pub use regroup::Regroup;
 pub(crate) use request::{Completion, ReduceRequest, StreamPosition};
 use state::WorkerState;
+use stripes::other_role;
 pub(crate) use training_progress::StepPart;
 pub use wait::Wait;
 
@@ -58,8 +62,23 @@ impl Handle<WorkerState> {
     /// if it is invalid; [`AgentError::System`] if the port cannot be registered or the thread cannot be started;
     /// [`AgentError::Mtu`] if the port does not carry the job's frames.
     pub fn start(config: &JobConfig, timers: Timers, port: Box<dyn FramePort>) -> Result<Self, AgentError> {
-        let state = WorkerState::new(config, timers)?;
-        Self::spawn(&format!("worker {}", state.rank()), (&config.name, config.width), state, port)
+        Self::start_threads(config, timers, vec![port])
+    }
+
+    /// Starts a worker whose stripes run in threads. Each has a port of its own.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start); [`AgentError::Ports`] if the number of ports is not that of the stripes.
+    pub fn start_threads(
+        config: &JobConfig,
+        timers: Timers,
+        ports: Vec<Box<dyn FramePort>>,
+    ) -> Result<Self, AgentError> {
+        let Role::Worker { rank, .. } = &config.role else { return Err(other_role(config)) };
+        let mut ports = ports_of_stripes(config, ports)?;
+        let first = ports.remove(0);
+        let state = |waker: &Arc<Waker>| WorkerState::new(config, timers, ports, waker);
+        Self::spawn(&format!("worker {rank}"), (&config.name, config.width), state, first)
     }
 
     /// Runs an all-reduce over all members of the job, and blocks until the result has arrived. Every
@@ -97,7 +116,7 @@ impl Handle<WorkerState> {
     /// # Errors
     /// [`AgentError::Ended`] if the agent has ended.
     pub async fn freeze(&self) -> Result<WorkerProgress, AgentError> {
-        self.call(|worker, _| worker.freeze()).await
+        self.call(|worker, _| worker.freeze()).await?
     }
 
     /// Continues in the present generation until `until` operations, counted from the job's start, are
@@ -107,7 +126,7 @@ impl Handle<WorkerState> {
     /// [`AgentError::Ended`] if the agent has ended.
     pub async fn proceed(&self, until: u64) -> Result<WorkerProgress, AgentError> {
         let progress = self.request(move |worker, now, reply| worker.proceed(now, until, reply))?;
-        progress.await.map_err(|_| self.end_error())
+        progress.await.map_err(|_| self.end_error())?
     }
 
     /// Returns the results of the `slices` that the worker still has.
@@ -115,7 +134,7 @@ impl Handle<WorkerState> {
     /// # Errors
     /// [`AgentError::Ended`] if the agent has ended.
     pub async fn finished(&self, slices: Vec<Seq>) -> Result<Vec<FinishedSlice>, AgentError> {
-        self.call(|worker, _| worker.finished(slices)).await
+        self.call(move |worker, _| worker.finished(&slices)).await?
     }
 
     /// Changes to another generation of the job, and continues if the worker was frozen. If the worker is
@@ -137,7 +156,7 @@ impl Handle<WorkerState> {
     /// # Errors
     /// [`AgentError::Ended`] if the agent has ended.
     pub async fn detach(&self, detached: Detached) -> Result<(), AgentError> {
-        self.call(|worker, now| worker.detach(now, detached)).await
+        self.call(|worker, now| worker.detach(now, detached)).await?
     }
 
     /// Returns the worker's present situation.

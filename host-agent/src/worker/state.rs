@@ -5,23 +5,26 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mio::Waker;
 use tokio::sync::oneshot;
 use tributary_api::{JobConfig, Role, v1};
 use tributary_protocol::{
-    CollectiveError, FinishedSlice, OperationEvent, OperationId, Reduced, Time, Timers, Worker, WorkerConfig,
-    WorkerProgress, WorkerStats,
+    CollectiveError, FinishedSlice, OperationEvent, OperationId, Reduced, Time, Timers, WorkerProgress,
+    WorkerStats,
 };
-use tributary_wire::{FrameView, Hop, JobId, Kind, MacAddr, Rank, Seq, SliceWidth};
+use tributary_wire::{FrameView, JobId, Rank, Seq, SliceWidth};
 
 use super::detached::Detached;
 use super::members::Members;
 use super::regroup::{self, Joined};
 use super::request::{Completion, ReduceRequest};
+use super::stripes::{Path, Stripes, other_role};
 use super::training_progress::{AllReduceEnd, StepPart, TrainingProgress};
 use super::{Situation, Wait};
+use crate::AgentStats;
 use crate::driver::StateMachine;
 use crate::error::AgentError;
-use crate::link::{FrameLink, Route, Verdict};
+use crate::link::{FrameLink, StripePort, Verdict};
 
 /// The sender of an all-reduce's result to its caller. The result is dropped if the caller no longer
 /// waits for it.
@@ -41,20 +44,16 @@ struct Pending {
 
 /// The state of a worker's thread.
 pub struct WorkerState {
-    worker: Worker,
+    stripes: Stripes,
+    path: Path,
     training_progress: TrainingProgress,
-    timers: Timers,
     /// The reason while the job continues without this worker.
     detached: Option<Detached>,
-    job: JobId,
     rank: Rank,
     width: SliceWidth,
     window: u32,
     /// The number of switches that added the job's gradients when the worker joined.
     switches: u32,
-    up: Route,
-    /// The possible destinations of a result: the worker's own address and the job's multicast address.
-    addresses: [MacAddr; 2],
     members: Arc<Members>,
     /// The joiners with which the process must synchronise.
     joined: Option<Joined>,
@@ -70,7 +69,7 @@ pub struct WorkerState {
     /// The value that is kept with the data of each operation that the worker still has, pending or not.
     held: BTreeMap<OperationId, Box<dyn Any + Send>>,
     /// Receives the progress when the worker has proceeded as far as ordered.
-    proceeding: Option<oneshot::Sender<WorkerProgress>>,
+    proceeding: Option<oneshot::Sender<Result<WorkerProgress, AgentError>>>,
     /// The time at which the worker was frozen, if it is frozen.
     frozen: Option<Time>,
     /// The time of the last result, and the number of results at that time.
@@ -80,36 +79,25 @@ pub struct WorkerState {
 }
 
 impl WorkerState {
-    pub(super) fn new(config: &JobConfig, timers: Timers) -> Result<Self, AgentError> {
-        let Role::Worker { rank, up, secret, confidential } = &config.role else {
-            return Err(AgentError::OtherRole { job: config.name.clone(), started_as: "worker" });
-        };
-        let rank = *rank;
-        let worker = Worker::new(WorkerConfig {
-            job: config.job,
-            rank,
-            members: config.ranks.clone(),
-            secret: secret.clone(),
-            confidential: *confidential,
-            width: config.width,
-            window: config.window,
-            start: config.start_seq,
-            begun: config.begun,
-            timers: Timers { slice_time: config.slice_time, ..timers },
-        })?;
+    /// Creates the state of a worker's thread, which `waker` wakes. The second and each further stripe gets
+    /// one of the `ports`.
+    pub(super) fn new(
+        config: &JobConfig,
+        timers: Timers,
+        ports: Vec<StripePort>,
+        waker: &Arc<Waker>,
+    ) -> Result<Self, AgentError> {
+        let Role::Worker { rank, .. } = &config.role else { return Err(other_role(config)) };
         let members = Arc::new(Members::new(config, None));
         Ok(Self {
-            worker,
+            stripes: Stripes::new(config, timers, ports, waker)?,
+            path: Path::new(config)?,
             training_progress: TrainingProgress::default(),
-            timers,
             detached: None,
-            job: config.job,
-            rank,
+            rank: *rank,
             width: config.width,
             window: config.window,
             switches: config.switches,
-            up: Route::new(&config.own, &config.server, up.clone())?,
-            addresses: [config.own.mac, config.multicast.mac],
             joined: Joined::new(config, &members),
             members,
             pending: BTreeMap::new(),
@@ -159,7 +147,7 @@ impl WorkerState {
 
     fn start(&mut self, now: Time, request: ReduceRequest, reply: ReduceReply) {
         let ReduceRequest { operation, deadline, part, position, held, .. } = request;
-        match self.worker.start_joint(operation) {
+        match self.stripes.start(operation) {
             Ok(id) => {
                 let synchronises = self.joined.take();
                 self.held.insert(id, held);
@@ -223,61 +211,77 @@ impl WorkerState {
     }
 
     /// Freezes the worker, and returns the progress.
-    pub(super) fn freeze(&mut self) -> WorkerProgress {
-        self.worker.freeze();
+    pub(super) fn freeze(&mut self) -> Result<WorkerProgress, AgentError> {
+        self.stripes.freeze()?;
         self.stop_proceeding();
-        self.worker.progress()
+        self.stripes.progress()
     }
 
     /// Continues until `until` operations are done, and then sends the progress.
-    pub(super) fn proceed(&mut self, now: Time, until: u64, reply: oneshot::Sender<WorkerProgress>) {
+    pub(super) fn proceed(
+        &mut self,
+        now: Time,
+        until: u64,
+        reply: oneshot::Sender<Result<WorkerProgress, AgentError>>,
+    ) {
         self.stop_proceeding();
-        self.worker.proceed(now, until);
-        self.proceeding = Some(reply);
+        match self.stripes.proceed(now, until) {
+            Ok(()) => self.proceeding = Some(reply),
+            Err(error) => drop(reply.send(Err(error))),
+        }
     }
 
     /// Returns the results of the `slices` that the worker still has.
-    pub(super) fn finished(&self, slices: Vec<Seq>) -> Vec<FinishedSlice> {
-        slices.into_iter().filter_map(|seq| self.worker.finished(seq).cloned()).collect()
+    pub(super) fn finished(&self, slices: &[Seq]) -> Result<Vec<FinishedSlice>, AgentError> {
+        self.stripes.finished(slices)
     }
 
     /// Sends the present progress to the caller of `proceed`, even if the worker has not finished.
     fn stop_proceeding(&mut self) {
         if let Some(reply) = self.proceeding.take() {
-            let _ = reply.send(self.worker.progress());
+            let _ = reply.send(self.stripes.progress());
         }
     }
 
     /// Takes no part in the job until a change to another generation.
-    pub(super) fn detach(&mut self, now: Time, detached: Detached) {
+    pub(super) fn detach(&mut self, now: Time, detached: Detached) -> Result<(), AgentError> {
         self.stop_proceeding();
+        self.stripes.detach()?;
         for Pending { part, reply, .. } in std::mem::take(&mut self.pending).into_values() {
             self.answer(now, part, reply, Err(AgentError::Detached(detached.clone())));
         }
         self.detached = Some(detached);
+        Ok(())
     }
 
     /// Makes the worker a member again. It begins at the position that the configuration states.
     fn come_back(&mut self, config: &JobConfig) -> Result<(), AgentError> {
         self.check(config)?;
-        let training_progress = std::mem::take(&mut self.training_progress);
-        *self = Self { training_progress, ..Self::new(config, self.timers)? };
+        self.stripes.restart(config)?;
+        self.path = Path::new(config)?;
+        self.detached = None;
+        self.switches = config.switches;
+        self.members = Arc::new(Members::new(config, None));
+        self.joined = Joined::new(config, &self.members);
+        (self.oldest, self.given_up, self.frozen) = (None, None, None);
+        (self.heard, self.moved) = ((Time::ZERO, 0), Time::ZERO);
+        self.behind.clear();
+        self.held.clear();
         Ok(())
     }
 
-    /// Checks the configuration of another generation for this worker, and returns the path to the
-    /// server.
-    fn check<'a>(&self, config: &'a JobConfig) -> Result<&'a [Hop], AgentError> {
-        let job = || config.name.clone();
-        let Role::Worker { rank, up, .. } = &config.role else {
-            return Err(AgentError::OtherRole { job: job(), started_as: "worker" });
-        };
-        if (*rank, config.width, config.window) != (self.rank, self.width, self.window) {
-            let problem =
-                "a worker keeps its rank, and a job its window and the width of its slices".to_owned();
-            return Err(AgentError::Change { job: job(), problem });
+    /// Checks the configuration of another generation for this worker.
+    fn check(&self, config: &JobConfig) -> Result<(), AgentError> {
+        let Role::Worker { rank, .. } = &config.role else { return Err(other_role(config)) };
+        let stripes = config.start_seqs.len() as u32;
+        if (*rank, config.width, config.window, stripes)
+            != (self.rank, self.width, self.window, self.stripes.count())
+        {
+            let problem = "a worker keeps its rank, and a job its window, its threads and the width of its \
+                           slices";
+            return Err(AgentError::Change { job: config.name.clone(), problem: problem.to_owned() });
         }
-        Ok(up)
+        Ok(())
     }
 
     /// Changes to another generation.
@@ -287,25 +291,23 @@ impl WorkerState {
             let is_news = config.generation > detached.generation;
             return if is_news { self.come_back(config) } else { Ok(()) };
         }
-        let is_held = self.worker.is_frozen() || self.proceeding.is_some();
+        let is_held = self.stripes.is_frozen() || self.proceeding.is_some();
         self.stop_proceeding();
         if config.generation == self.members.generation {
             // The change was cancelled, or the controller does not know that it is done.
             if is_held {
-                self.worker.proceed(now, u64::MAX);
+                self.stripes.proceed(now, u64::MAX)?;
             }
             return Ok(());
         }
-        let up = Route::new(&config.own, &config.server, self.check(config)?.to_vec())?;
+        self.check(config)?;
+        let path = Path::new(config)?;
         let members = Arc::new(Members::new(config, Some(&self.members)));
         let joined = Joined::new(config, &members);
         // Operations that have not begun must wait until the members have synchronised.
-        let withdrawn = if joined.is_some() { self.worker.withdraw_waiting() } else { Vec::new() };
-        self.worker.change_generation(now, config.job, &config.ranks)?;
-        self.worker.set_slice_time(config.slice_time);
-        self.job = config.job;
-        self.up = up;
-        self.addresses = [config.own.mac, config.multicast.mac];
+        let withdrawn = if joined.is_some() { self.stripes.withdraw_waiting()? } else { Vec::new() };
+        self.stripes.change(now, config)?;
+        self.path = path;
         self.members = members;
         self.joined = joined.or(self.joined.take());
         self.moved = now;
@@ -367,20 +369,23 @@ impl WorkerState {
         if let Some((operation, _)) = self.oldest
             && self.deadline().is_some_and(|at| at <= now)
         {
-            self.worker.abandon(operation);
+            self.stripes.abandon(operation);
         }
     }
 
     /// Returns the cause of the operations' wait. `since` is the time at which the oldest operation
     /// became the oldest.
     fn wait(&self, now: Time, since: Time) -> Wait {
-        let WorkerProgress { next, idle, dues, .. } = self.worker.progress();
-        let awaited = dues.into_iter().filter(|due| next.is_newer_than(*due));
-        let oldest = awaited.min_by_key(|due| due.distance(next));
+        // If another stripe's thread has ended, the worker is about to end, too.
+        let slice = self.stripes.progress().ok().and_then(|progress| progress.oldest_awaited());
+        let (heard, moved) = match self.stripes.results() == self.heard.1 {
+            true => (self.heard.0, self.moved),
+            false => (now, now),
+        };
         Wait {
-            silent: now - since.max(self.heard.0),
-            unmoved: now - since.max(self.moved),
-            slice: oldest.filter(|_| !idle),
+            silent: now - since.max(heard),
+            unmoved: now - since.max(moved),
+            slice,
             frozen: self.frozen.map(|since| now - since),
         }
     }
@@ -399,7 +404,7 @@ impl WorkerState {
             regroup: self.joined.as_ref().map(|joined| joined.regroup(&self.members)),
             detached: self.detached.clone(),
             wait: self.present_wait(now),
-            has_given_up: self.worker.has_given_up() || !self.behind.is_empty(),
+            has_given_up: self.stripes.has_given_up() || !self.behind.is_empty(),
         }
     }
 
@@ -418,47 +423,39 @@ impl WorkerState {
 impl StateMachine for WorkerState {
     type Stats = WorkerStats;
 
-    fn job(&self) -> JobId {
-        self.job
+    fn job(&self) -> Option<JobId> {
+        Some(self.path.job())
     }
 
     fn handle_frame(&mut self, now: Time, frame: &FrameView<'_>) -> Verdict {
         if self.detached.is_some() {
             return Verdict::NotOurs;
         }
-        let (message, to) = (frame.message(), frame.header().destination_mac);
-        let from_server = self.up.leads_to_sender_of(frame.header());
-        if message.header().kind != Kind::Result || !self.addresses.contains(&to) || !from_server {
-            return Verdict::NotOurs;
-        }
-        self.worker.handle_result(now, message.header(), message.values());
-        Verdict::Ours
+        self.path.receive(&mut self.stripes.own, now, frame)
     }
 
     fn transmit(&mut self, now: Time, link: &mut FrameLink) -> Result<(), AgentError> {
         if self.detached.is_some() {
             return Ok(());
         }
-        while let Some(slice) = self.worker.poll_transmit(now) {
-            link.send(&self.up, slice.header, slice.values)?;
-        }
-        Ok(())
+        self.stripes.check()?;
+        self.path.transmit(&mut self.stripes.own, now, link)
     }
 
     fn next_timeout(&self) -> Option<Time> {
         if self.detached.is_some() {
             return None;
         }
-        self.worker.poll_timeout().into_iter().chain(self.deadline()).min()
+        self.stripes.own.poll_timeout().into_iter().chain(self.deadline()).min()
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.worker.handle_timeout(now);
+        self.stripes.own.handle_timeout(now);
         self.abandon_overdue(now);
     }
 
     fn report(&mut self, now: Time) {
-        while let Some(event) = self.worker.poll_event() {
+        while let Some(event) = self.stripes.poll_event() {
             let (OperationEvent::Completed { operation, .. } | OperationEvent::Failed { operation, .. }) =
                 &event;
             // The caller of an abandoned operation has already got its answer.
@@ -473,22 +470,27 @@ impl StateMachine for WorkerState {
         self.note_oldest(now);
         self.let_follow(now);
         // Operations are done in the order in which they were started.
-        while self.held.len() > self.worker.unfinished() {
+        let done = OperationId(self.stripes.done());
+        while self.held.first_key_value().is_some_and(|(operation, _)| *operation < done) {
             self.held.pop_first();
         }
-        if self.worker.is_frozen() {
+        if self.stripes.is_frozen() {
             self.frozen.get_or_insert(now);
             self.stop_proceeding();
         } else {
             self.frozen = None;
         }
-        let results = self.worker.stats().results;
+        let results = self.stripes.results();
         if results != self.heard.1 {
             (self.heard, self.moved) = ((now, results), now);
         }
     }
 
     fn stats(&self) -> WorkerStats {
-        self.worker.stats()
+        self.stripes.own.stats()
+    }
+
+    fn with_others(&self, own: AgentStats<WorkerStats>) -> AgentStats<WorkerStats> {
+        self.stripes.with_others(own)
     }
 }

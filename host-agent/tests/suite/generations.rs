@@ -116,7 +116,7 @@ async fn nobody_moves_between_prepare_and_the_change() {
     let (one, other) = (&progress["w0"], &progress["w1"]);
     assert_eq!((one, one.begun, one.idle), (other, 1, true));
     // The operation has one MAX slice and four SUM slices.
-    assert_eq!((one.next_seq, one.dues.len()), (6, usize::try_from(job::WINDOW).unwrap()));
+    assert_eq!((one.next_seqs.clone(), one.dues.len()), (vec![6], usize::try_from(job::WINDOW).unwrap()));
 
     let mut frozen = std::pin::pin!(async { tokio::join!(sum(&mut first, 2.0), sum(&mut second, 3.0)) });
     // The second request arrives after the all-reduces, which the frozen workers do not begin.

@@ -21,7 +21,9 @@ fn honest() -> Meddle {
 }
 
 fn reading(loss: f64, meddle: Meddle) -> Star {
-    Star::start_with(WORKERS, Downlink::Multicast, loss, meddle, ServerAgent::start_reading)
+    Star::start_with(WORKERS, Downlink::Multicast, loss, meddle, |config, port| {
+        ServerAgent::start_reading(config, vec![port])
+    })
 }
 
 fn gradient(rank: usize, round: usize) -> Vec<f32> {

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use thiserror::Error;
 use tributary_protocol::{
     AllReduce, CollectiveError, ConfigError, GradientData, OperationEvent, Recipient, Reduced, Server,
-    ServerConfig, StartError, Sums, Time, Timers, Worker, WorkerConfig, vouching_key,
+    ServerConfig, StartError, Stripe, Sums, Time, Timers, Worker, WorkerConfig, vouching_key,
 };
 use tributary_wire::{Hop, JobId, JobSecret, Kind, Rank};
 
@@ -130,6 +130,7 @@ impl<'a> PacketSimulation<'a> {
         let line = || LinkDirection::new(scenario.link);
         let secret = JobSecret::new([0; JobSecret::BYTES]);
         let server = ServerConfig {
+            stripe: Stripe::WHOLE,
             job,
             members: members.clone(),
             width,
@@ -145,6 +146,7 @@ impl<'a> PacketSimulation<'a> {
             let members = members.clone();
             let timers = Timers { slice_time: scenario.slice_time(), ..scenario.timers };
             let config = WorkerConfig {
+                stripe: Stripe::WHOLE,
                 job,
                 rank,
                 members,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use tributary_protocol::{
-    Downlink, OperationEvent, Recipient, Server, ServerConfig, Time, Timers, Worker, WorkerConfig,
+    Downlink, OperationEvent, Recipient, Server, ServerConfig, Stripe, Time, Timers, Worker, WorkerConfig,
     vouching_key,
 };
 use tributary_wire::{Header, Hop, JobSecret, Kind, NodeId, Rank};
@@ -84,6 +84,7 @@ impl Workers {
     ) -> Result<Step<Sent>, Error> {
         let wider = if setup.bug == Some(Bug::LooseWindow) { 2 } else { 1 };
         let config = WorkerConfig {
+            stripe: Stripe::WHOLE,
             job: job(0).ok_or(Error::Setup)?,
             rank: Rank::new(rank.into()),
             members: setup.members(0),
@@ -230,6 +231,7 @@ pub(crate) struct Servers {
 impl Servers {
     pub(crate) fn first(&mut self, setup: &Setup, contents: &mut Contents) -> Result<StateId, Error> {
         let server = Server::new(ServerConfig {
+            stripe: Stripe::WHOLE,
             job: job(0).ok_or(Error::Setup)?,
             members: setup.members(0),
             width: WIDTH,

@@ -28,7 +28,7 @@ impl Packet {
             retransmit: false,
             job: worker.job,
             rank: *rank,
-            seq: worker.start_seq,
+            seq: worker.start_seqs[0],
             totals: Totals { contributors: 1, weight: 1, tag: Tag { high: 5, low: 6 } },
         };
         let values = Some(vec![1_000_000; worker.width.values()]);

@@ -3,7 +3,8 @@
 
 use tributary_api::JobConfig;
 use tributary_protocol::{
-    AllReduce, Downlink, GradientData, Server, ServerConfig, Time, Timers, Worker, WorkerConfig, vouching_key,
+    AllReduce, Downlink, GradientData, Server, ServerConfig, Stripe, Time, Timers, Worker, WorkerConfig,
+    vouching_key,
 };
 use tributary_wire::{Header, Hop, JobSecret, Kind, NodeId, Rank, ValuesView, values};
 
@@ -52,11 +53,12 @@ pub(crate) fn play(
 
 fn server(job: &JobConfig, secret: &JobSecret) -> Server {
     let config = ServerConfig {
+        stripe: Stripe::WHOLE,
         job: job.job,
         members: job.ranks.clone(),
         width: job.width,
         window: job.window,
-        start: job.start_seq,
+        start: job.start_seqs[0],
         fan_in: job.ranks.len() as u8,
         downlink: Downlink::Multicast,
         vouching_key: vouching_key(secret),
@@ -68,6 +70,7 @@ fn server(job: &JobConfig, secret: &JobSecret) -> Server {
 
 fn worker(job: &JobConfig, rank: Rank, secret: JobSecret) -> Worker {
     let config = WorkerConfig {
+        stripe: Stripe::WHOLE,
         job: job.job,
         rank,
         members: job.ranks.clone(),
@@ -75,7 +78,7 @@ fn worker(job: &JobConfig, rank: Rank, secret: JobSecret) -> Worker {
         confidential: false,
         width: job.width,
         window: job.window,
-        start: job.start_seq,
+        start: job.start_seqs[0],
         begun: job.begun,
         timers: Timers::default(),
     };

@@ -49,6 +49,10 @@ pub struct CreateJobRequest {
     /// The number of training processes on each worker's host. 0: the processes that join decide.
     #[prost(uint32, tag = "15")]
     pub processes_per_host: u32,
+    /// The number of threads with which each agent processes the job's slices: a power of two, 64 and the
+    /// window at most. 0: the controller's default, 1.
+    #[prost(uint32, tag = "16")]
+    pub threads: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CreateJobResponse {
@@ -284,9 +288,9 @@ pub struct WorkerProgress {
     /// The number of operations that the worker has begun since the job's start. All ranks count alike.
     #[prost(uint64, tag = "1")]
     pub begun: u64,
-    /// The first slice of the next operation.
-    #[prost(uint32, tag = "2")]
-    pub next_seq: u32,
+    /// For each stripe, the first slice of the next operation.
+    #[prost(uint32, repeated, tag = "2")]
+    pub next_seqs: ::prost::alloc::vec::Vec<u32>,
     /// True if the worker has finished every operation that it began.
     #[prost(bool, tag = "3")]
     pub idle: bool,
@@ -538,9 +542,9 @@ pub struct JobConfig {
     pub window: u32,
     #[prost(uint32, tag = "4")]
     pub values_per_slice: u32,
-    /// The first slice of the generation.
-    #[prost(uint32, tag = "5")]
-    pub start_seq: u32,
+    /// For each stripe, the member's first slice. The number of stripes is a power of two.
+    #[prost(uint32, repeated, tag = "5")]
+    pub start_seqs: ::prost::alloc::vec::Vec<u32>,
     #[prost(enumeration = "Downlink", tag = "6")]
     pub downlink: i32,
     /// The ranks of all workers, ascending.
@@ -558,7 +562,7 @@ pub struct JobConfig {
     /// The version of the job's structure, from 1.
     #[prost(uint32, tag = "13")]
     pub generation: u32,
-    /// The number of operations that the job had begun before start_seq.
+    /// The number of operations that the job had begun before start_seqs.
     #[prost(uint64, tag = "14")]
     pub begun: u64,
     /// The ranks that were not in the previous generation. The members synchronise before they reduce

@@ -34,6 +34,15 @@ impl Bounds {
         Ok(Self { width, element_type, bounds, measured: 0 })
     }
 
+    /// Splits off the bounds of the elements from `at` on, at the beginning of a slice.
+    pub(crate) fn split_off(&mut self, at: usize) -> Self {
+        let block = self.element_type.elements_in_block(self.width);
+        let bounds = self.bounds.split_off((at / block).min(self.bounds.len()));
+        let measured = self.measured.saturating_sub(at);
+        self.measured -= measured;
+        Self { bounds, measured, ..*self }
+    }
+
     /// Measures the next elements, which are f32 or were widened to f32.
     /// Each call must pass whole slices; only the last piece of the contribution may end inside a slice. Does nothing
     /// if the contribution has another element type.

@@ -7,6 +7,7 @@ use tributary_wire::SliceWidth;
 use super::bounds::Bounds;
 use super::data::{AllReduce, Broadcast, Collective, ElementType, GradientData, Part, Tensor};
 use super::vectors;
+use crate::error::StartError;
 
 /// The bits of two f32 whose sum is a number: 24 each.
 const BITS_OF_TWO: u32 = 48;
@@ -47,6 +48,33 @@ impl JointAllReduce {
             element_type: data.element_type(),
             len: data.len(),
             collective: self.collective.clone(),
+        }
+    }
+
+    /// Checks that the parts and the collective fit each other.
+    ///
+    /// # Errors
+    /// [`StartError::Parts`], [`StartError::Owners`] or [`StartError::Broadcast`], as for
+    /// [`Worker::start_joint`](crate::Worker::start_joint).
+    pub fn check(&self) -> Result<(), StartError> {
+        let Self { name, first, further, weight, collective, .. } = self;
+        let kind = |part: &Part| (part.data.element_type(), part.data.len());
+        if further.iter().any(|part| kind(part) != kind(first)) {
+            return Err(StartError::Parts { tensor: name.clone() });
+        }
+        match collective {
+            Collective::AllReduce => Ok(()),
+            Collective::ReduceScatter(parts) => {
+                // The lengths come from outside, and their sum may not fit.
+                let parts = parts.iter().fold(0_usize, |sum, part| sum.saturating_add(part.len));
+                let (tensor, len) = (name.clone(), first.data.len());
+                if parts == len { Ok(()) } else { Err(StartError::Owners { tensor, parts, len }) }
+            }
+            Collective::Broadcast { .. } => {
+                let is_words =
+                    matches!(first.data, GradientData::I32(_)) && further.is_empty() && *weight == 0;
+                if is_words { Ok(()) } else { Err(StartError::Broadcast { tensor: name.clone() }) }
+            }
         }
     }
 }

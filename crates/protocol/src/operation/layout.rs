@@ -70,6 +70,11 @@ impl Layout {
         }
     }
 
+    /// Returns the layout of an operation without slices at position `first`.
+    pub(crate) fn without_slices(first: u64) -> Self {
+        Self { max_slices: 0, rest_slices: Some(0), ..Self::new(first, (0, 1), SliceWidth::NARROWEST) }
+    }
+
     /// Returns the layout of a broadcast, in a job with this `window`.
     /// Four groups fit into the window, so that the agreement about a group overlaps with the groups before it.
     pub(crate) fn of_broadcast(first: u64, len: usize, width: SliceWidth, window: u32) -> Self {

@@ -16,7 +16,8 @@ use crate::error::{CollectiveError, Missing, StartError};
 use crate::numbers::bound::Bound;
 use crate::numbers::fixed_point::{MAX_TOTAL_WEIGHT, Scale, Total};
 use crate::numbers::lanes::{Lanes, not_finite_lane, withheld_lane, withholder};
-use crate::numbers::{Elements, NotFinite, OwnedPart, Reduced, Run, Tensor, filled};
+use crate::numbers::{Elements, GradientData, NotFinite, OwnedPart, Part, Reduced, Run, Tensor, filled};
+use crate::stripes::{Stripe, push};
 use crate::tags::{Agreed, Meaning, Membership, Subject, SubjectDigests, name_hash};
 pub use event::{OperationEvent, OperationId};
 use layout::Layout;
@@ -89,6 +90,23 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
+    /// Returns the memory of an operation without elements and slices.
+    fn none() -> Self {
+        Self {
+            measured: None,
+            lanes: Vec::new(),
+            scales: Vec::new(),
+            first_lanes: Vec::new(),
+            agreements: Vec::new(),
+            elements: Elements::contributed(
+                Part { data: GradientData::I32(Vec::new()), factor: 0 },
+                Vec::new(),
+            ),
+            totals: Vec::new(),
+            owners: Vec::new(),
+        }
+    }
+
     /// Allocates the memory for an operation on this tensor. `elements` makes the memory for its elements.
     /// The bounds, if they are known, have their memory already.
     ///
@@ -149,6 +167,7 @@ fn owners(tensor: &Tensor, layout: Layout) -> Result<Vec<Option<Rank>>, TryReser
 pub(crate) struct Operation<C> {
     pub(crate) id: OperationId,
     pub(crate) layout: Layout,
+    stripe: Stripe,
     first_seq: Seq,
     tensor: Tensor,
     /// The digests of the operation that tags cover.
@@ -199,7 +218,7 @@ impl<C> Operation<C> {
     /// contribution.
     fn new(
         id: OperationId,
-        (layout, first_seq): (Layout, Seq),
+        (layout, stripe, first_seq): (Layout, Stripe, Seq),
         members: &Membership,
         tensor: Tensor,
         own: C,
@@ -217,6 +236,7 @@ impl<C> Operation<C> {
         Self {
             id,
             layout,
+            stripe,
             first_seq,
             tensor,
             subject,
@@ -390,7 +410,7 @@ impl<C> Operation<C> {
     }
 
     fn seq(&self, position: u64) -> Seq {
-        self.first_seq.plus((position - self.layout.first) as u32)
+        self.stripe.after(self.first_seq, position - self.layout.first)
     }
 
     /// Accepts a verified result.
@@ -576,10 +596,7 @@ impl<C> Operation<C> {
             let Totals { weight, contributors, .. } = *totals;
             let complete = self.complete(slice, contributors);
             let run = Run { len: self.layout.elements(slice).len(), weight, contributors, complete };
-            match runs.last_mut() {
-                Some(last) if *last == (Run { len: last.len, ..run }) => last.len += run.len,
-                _ => runs.push(run),
-            }
+            push(&mut runs, run);
         }
         let is_cut = runs.iter().any(|run| run.complete < run.contributors);
         if is_cut && self.tensor.element_type.float_exponents().is_none() {

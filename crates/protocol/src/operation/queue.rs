@@ -8,14 +8,17 @@ use tributary_wire::{Seq, SliceWidth};
 use super::layout::Layout;
 use super::{Buffers, Operation, OperationEvent, OperationId, Tensor};
 use crate::error::StartError;
-use crate::numbers::{Bounds, Elements, Part};
+use crate::numbers::{Bounds, Collective, ElementType, Elements, Part};
+use crate::stripes::Stripe;
 use crate::tags::Membership;
 
 /// The operations under way, oldest first.
 /// They follow one another without gaps from the first slice of the job.
 #[derive(Debug, Clone)]
 pub(crate) struct Operations<C> {
-    /// The slice at position 0. Positions count slices from there. Unlike a [`Seq`], they never wrap.
+    stripe: Stripe,
+    /// The slice at position 0. Positions count the stripe's slices from there. Unlike a [`Seq`], they
+    /// never wrap.
     start: Seq,
     width: SliceWidth,
     window: u32,
@@ -27,8 +30,9 @@ pub(crate) struct Operations<C> {
 
 impl<C> Operations<C> {
     /// Creates an empty sequence. The job has begun `begun` operations before the slice `start`.
-    pub(crate) fn new(start: Seq, begun: u64, width: SliceWidth, window: u32) -> Self {
-        Self { start, width, window, under_way: VecDeque::new(), begun, next: 0 }
+    pub(crate) fn new((stripe, start): (Stripe, Seq), begun: u64, width: SliceWidth, window: u32) -> Self {
+        let window = stripe.window(window);
+        Self { stripe, start, width, window, under_way: VecDeque::new(), begun, next: 0 }
     }
 
     /// Allocates the memory for an operation on `tensor`, to which this member contributes the sum of the
@@ -73,9 +77,19 @@ impl<C> Operations<C> {
     ) -> &mut Operation<C> {
         let (id, first_seq) = (OperationId(self.begun), self.next_seq());
         let layout = self.layout(self.known_next(), &tensor);
-        let operation = Operation::new(id, (layout, first_seq), members, tensor, own, buffers);
+        let operation = Operation::new(id, (layout, self.stripe, first_seq), members, tensor, own, buffers);
         self.begun += 1;
         self.under_way.push_back_mut(operation)
+    }
+
+    /// Appends an operation without slices, which other stripes run.
+    pub(crate) fn begin_elsewhere(&mut self, members: &Membership, own: C) {
+        let collective = Collective::AllReduce;
+        let tensor = Tensor { name: String::new(), element_type: ElementType::I32, len: 0, collective };
+        let layout = Layout::without_slices(self.known_next());
+        let (id, slices) = (OperationId(self.begun), (layout, self.stripe, self.next_seq()));
+        self.begun += 1;
+        self.under_way.push_back(Operation::new(id, slices, members, tensor, own, Buffers::none()));
     }
 
     /// Returns the number of operations that were begun since the job's start.
@@ -144,13 +158,13 @@ impl<C> Operations<C> {
     }
 
     pub(crate) fn seq(&self, position: u64) -> Seq {
-        self.start.plus(position as u32)
+        self.stripe.after(self.start, position)
     }
 
     /// Returns the position of a slice that is at most 2^31 slices away from the operations under way.
     pub(crate) fn position(&self, seq: Seq) -> u64 {
         let base = self.under_way.front().map_or(self.next, |operation| operation.layout.first);
-        base.saturating_add_signed(seq.distance(self.seq(base)).into())
+        base.saturating_add_signed(self.stripe.distance(seq, self.seq(base)).into())
     }
 
     /// Hashes the state that determines the future of the operations.

@@ -17,6 +17,7 @@ use crate::error::StartError;
 use crate::masks::Masks;
 use crate::numbers::Tensor;
 use crate::operation::{OperationEvent, OperationId};
+use crate::stripes::Stripe;
 use crate::takeover::FinishedSlice;
 use crate::time::Time;
 use crate::vouch::Vouchers;
@@ -84,6 +85,28 @@ pub struct ServerStats {
     pub round_trip: Option<Duration>,
 }
 
+impl ServerStats {
+    /// Returns the counters of the servers of two stripes together, and the shorter round trip.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self {
+            received: self.received + other.received,
+            contributions: self.contributions + other.contributions,
+            completed: self.completed + other.completed,
+            duplicates: self.duplicates + other.duplicates,
+            early_probes: self.early_probes + other.early_probes,
+            stale: self.stale + other.stale,
+            rejected: self.rejected + other.rejected,
+            results: self.results + other.results,
+            answers: self.answers + other.answers,
+            answers_to_all: self.answers_to_all + other.answers_to_all,
+            put_off: self.put_off + other.put_off,
+            suppressed: self.suppressed + other.suppressed,
+            round_trip: self.round_trip.into_iter().chain(other.round_trip).min(),
+        }
+    }
+}
+
 /// The root of a job's tree. It finishes the sums, keeps each result until no member can request it,
 /// and sends it again.
 /// The server needs no timers, because members that wait for a result send retransmit requests.
@@ -98,6 +121,7 @@ pub struct Server {
     job: JobId,
     members: Vec<Rank>,
     width: SliceWidth,
+    stripe: Stripe,
     window: u32,
     fan_in: u8,
     downlink: Downlink,
@@ -171,7 +195,7 @@ impl Server {
     }
 
     fn with(config: ServerConfig, slots: Box<[ServerSlot]>) -> Result<Self, ConfigError> {
-        let ServerConfig { job, members, width, window, start, fan_in, downlink, .. } = config;
+        let ServerConfig { job, members, width, stripe, window, start, fan_in, downlink, .. } = config;
         check_fan_in(fan_in)?;
         let members = check_members(members)?;
         Ok(Self {
@@ -182,6 +206,7 @@ impl Server {
             }),
             members,
             width,
+            stripe,
             window,
             fan_in,
             downlink,
@@ -198,7 +223,7 @@ impl Server {
     /// `values` is `None` for a PROBE. A packet that does not fit the job only increments a counter.
     pub fn handle_gradient(&mut self, now: Time, header: &Header, hop: &Hop, values: Option<ValuesView<'_>>) {
         self.stats.received += 1;
-        if header.kind != Kind::Gradient || header.job != self.job {
+        if header.kind != Kind::Gradient || header.job != self.job || !self.stripe.contains(header.seq) {
             self.stats.rejected += 1;
             return;
         }

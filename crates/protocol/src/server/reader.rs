@@ -10,6 +10,7 @@ use crate::error::StartError;
 use crate::masks::{MaskedSlice, Masks};
 use crate::numbers::Tensor;
 use crate::operation::{Buffers, OperationEvent, OperationId, Operations};
+use crate::stripes::Stripe;
 use crate::tags::Membership;
 
 /// Assembles the operations from the slices that the server finishes.
@@ -39,7 +40,7 @@ impl Reader {
     ) -> Self {
         Self {
             membership: Arc::new(Membership::new((secret, width), job, members)),
-            operations: Operations::new(start, 0, width, window),
+            operations: Operations::new((Stripe::WHOLE, start), 0, width, window),
             waiting: VecDeque::new(),
             window,
             events: VecDeque::new(),

@@ -41,3 +41,23 @@ pub struct WorkerStats {
     /// The present retransmission timeout, without back-off.
     pub timeout: Duration,
 }
+
+impl WorkerStats {
+    /// Returns the counters of this stripe and of another one together, and the longer times.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self {
+            sent: self.sent + other.sent,
+            retransmitted: self.retransmitted + other.retransmitted,
+            results: self.results + other.results,
+            duplicates: self.duplicates + other.duplicates,
+            foreign: self.foreign + other.foreign,
+            mismatched: self.mismatched + other.mismatched,
+            not_finite: self.not_finite + other.not_finite,
+            timeouts: self.timeouts + other.timeouts,
+            gaps: self.gaps + other.gaps,
+            round_trip: self.round_trip.max(other.round_trip),
+            timeout: self.timeout.max(other.timeout),
+        }
+    }
+}

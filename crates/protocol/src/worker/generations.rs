@@ -33,11 +33,12 @@ pub(super) enum Gate {
 pub struct WorkerProgress {
     /// The number of operations that have begun since the job's start.
     pub begun: u64,
-    /// The first slice of the next operation, once all operations that have begun are done.
-    pub next: Seq,
+    /// For each stripe, the first slice of the next operation, once all operations that have begun are
+    /// done.
+    pub next: Vec<Seq>,
     /// True if all operations that have begun are done.
     pub idle: bool,
-    /// For each slot of the window, in slot order, the slice that is due:
+    /// For each slot of the window or of the stripe, in slot order, the slice that is due:
     /// the slot's first slice without a result.
     pub dues: Vec<Seq>,
 }
@@ -134,7 +135,7 @@ impl Worker {
     pub fn progress(&self) -> WorkerProgress {
         WorkerProgress {
             begun: self.operations.begun(),
-            next: self.operations.next_seq(),
+            next: vec![self.operations.next_seq()],
             idle: self.operations.is_empty(),
             dues: self.slots.dues().collect(),
         }
@@ -192,7 +193,10 @@ impl Worker {
         let begun = self.operations.begun();
         let waiting = std::mem::take(&mut self.waiting);
         let numbered = (begun..).map(OperationId).zip(waiting);
-        numbered.filter(|(_, waiting)| !waiting.abandoned).map(|(id, _)| id).collect()
+        numbered
+            .filter(|(_, waiting)| waiting.as_ref().is_some_and(|waiting| !waiting.abandoned))
+            .map(|(id, _)| id)
+            .collect()
     }
 
     /// Begins waiting operations, while the gate and the bounds of the last operation allow it.

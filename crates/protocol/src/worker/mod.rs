@@ -16,11 +16,11 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use tributary_wire::{Header, JobId, Kind, Operator, Rank, Totals, ValuesView};
 
-use crate::config::{ConfigError, WorkerConfig, check_window};
+use crate::config::{ConfigError, WorkerConfig, check_stripe, check_window};
 use crate::error::{CollectiveError, Missing, StartError};
 use crate::masks::{MaskedSlice, Masks};
 use crate::numbers::fixed_point::MAX_TOTAL_WEIGHT;
-use crate::numbers::{AllReduce, Collective, GradientData, JointAllReduce, Part, Reduced, Tensor};
+use crate::numbers::{AllReduce, JointAllReduce, Reduced, Tensor};
 use crate::operation::{Buffers, OperationEvent, OperationId, Operations, SliceRole};
 use crate::time::Time;
 use crate::vouch::{Vouchers, vouching_key};
@@ -55,8 +55,9 @@ pub struct Worker {
     gate: Gate,
     slots: Slots,
     operations: Operations<Contribution>,
-    /// The operations that the caller has started, but that may not begin yet.
-    waiting: VecDeque<Waiting>,
+    /// The operations that the caller has started, but that may not begin yet; `None` for an operation that
+    /// other stripes run.
+    waiting: VecDeque<Option<Waiting>>,
     /// The positions to send, oldest first. The worker skips a position if its slot has moved on.
     queue: BinaryHeap<Reverse<u64>>,
     /// The number of slices in [`SlotState::Sent`].
@@ -81,9 +82,21 @@ impl Worker {
     /// # Errors
     /// [`ConfigError`] if the window or the members are invalid.
     pub fn new(config: WorkerConfig) -> Result<Self, ConfigError> {
-        let WorkerConfig { job, rank, members, secret, confidential, width, window, start, begun, timers } =
-            config;
+        let WorkerConfig {
+            job,
+            rank,
+            members,
+            secret,
+            confidential,
+            width,
+            window,
+            start,
+            begun,
+            timers,
+            stripe,
+        } = config;
         check_window(window)?;
+        check_stripe(stripe, start)?;
         Ok(Self {
             job,
             rank,
@@ -91,15 +104,15 @@ impl Worker {
             masks: confidential.then(|| Masks::new(&secret)),
             vouchers: Vouchers::new(&vouching_key(&secret)),
             gate: Gate::Open,
-            slots: Slots::new(start, window),
-            operations: Operations::new(start, begun, width, window),
+            slots: Slots::new((stripe, start), window),
+            operations: Operations::new((stripe, start), begun, width, window),
             waiting: VecDeque::new(),
             queue: BinaryHeap::new(),
             in_flight: 0,
             awaited: 0,
             unanswered: 0,
             recovery: Recovery::new(rank, timers),
-            pace: Pace::new(window),
+            pace: Pace::new(stripe.window(window)),
             events: VecDeque::new(),
             stats: WorkerStats::default(),
             values: vec![0; width.values()].into(),
@@ -131,36 +144,18 @@ impl Worker {
     pub fn start_joint(&mut self, operation: JointAllReduce) -> Result<OperationId, StartError> {
         let members = self.generations.present().count();
         let most = MAX_TOTAL_WEIGHT / members;
+        operation.check()?;
         let tensor = operation.tensor();
         let JointAllReduce { name, first, further, weight, bounds, is_withheld, collective } = operation;
         if weight > most {
             return Err(StartError::Weight { tensor: name, weight, members, most });
         }
-        let kind = |part: &Part| (part.data.element_type(), part.data.len());
-        if further.iter().any(|part| kind(part) != kind(&first)) {
-            return Err(StartError::Parts { tensor: name });
-        }
-        match &collective {
-            Collective::AllReduce => {}
-            Collective::ReduceScatter(parts) => {
-                // The lengths come from outside, and their sum may not fit.
-                let parts = parts.iter().fold(0_usize, |sum, part| sum.saturating_add(part.len));
-                let len = first.data.len();
-                if parts != len {
-                    return Err(StartError::Owners { tensor: name, parts, len });
-                }
-            }
-            Collective::Broadcast { .. } => {
-                let is_words =
-                    matches!(first.data, GradientData::I32(_)) && further.is_empty() && weight == 0;
-                if !is_words || self.slots.window() < 2 {
-                    return Err(StartError::Broadcast { tensor: name });
-                }
-            }
+        if collective.root().is_some() && self.slots.window() < 2 {
+            return Err(StartError::Broadcast { tensor: name });
         }
         let buffers = self.operations.buffers_for(&tensor, (first, further), bounds)?;
         let id = OperationId(self.operations.begun() + self.waiting.len() as u64);
-        self.waiting.push_back(Waiting { tensor, weight, buffers, is_withheld, abandoned: false });
+        self.waiting.push_back(Some(Waiting { tensor, weight, buffers, is_withheld, abandoned: false }));
         self.begin_waiting();
         Ok(id)
     }
@@ -173,7 +168,10 @@ impl Worker {
     /// the operation then [fails](CollectiveError::Withheld) on all other members.
     pub fn abandon(&mut self, operation: OperationId) {
         let error = if let Some(ahead) = operation.0.checked_sub(self.operations.begun()) {
-            usize::try_from(ahead).ok().and_then(|at| self.waiting.get_mut(at)).and_then(Waiting::abandon)
+            usize::try_from(ahead)
+                .ok()
+                .and_then(|at| self.waiting.get_mut(at)?.as_mut())
+                .and_then(Waiting::abandon)
         } else {
             self.abandon_begun(operation)
         };
@@ -189,7 +187,20 @@ impl Worker {
         Some(error)
     }
 
-    fn begin(&mut self, Waiting { tensor, weight, buffers, is_withheld, abandoned }: Waiting) {
+    /// Starts an operation that other stripes run, or queues it behind the operations under way.
+    /// It has no slices and no event here.
+    pub fn start_elsewhere(&mut self) -> OperationId {
+        let id = OperationId(self.operations.begun() + self.waiting.len() as u64);
+        self.waiting.push_back(None);
+        self.begin_waiting();
+        id
+    }
+
+    fn begin(&mut self, waiting: Option<Waiting>) {
+        let Some(Waiting { tensor, weight, buffers, is_withheld, abandoned }) = waiting else {
+            self.operations.begin_elsewhere(self.generations.present(), Contribution::new(0));
+            return self.collect_ended();
+        };
         let own = Contribution::new(weight);
         let operation = self.operations.begin(self.generations.present(), tensor, own, buffers);
         operation.contributes(self.rank, weight);
@@ -338,11 +349,16 @@ impl Worker {
         self.operations.len() + self.waiting.len()
     }
 
+    /// Returns the number of operations since the job's start that are done.
+    pub fn done(&self) -> u64 {
+        self.operations.begun() - self.operations.len() as u64
+    }
+
     /// Returns true if an operation that is not done was [abandoned](Self::abandon), and has not failed.
     /// Other members may start it later, and finish it with the values that this member contributed. A failed operation
     /// does not count, because all members have started it, so it will soon be done.
     pub fn has_given_up(&self) -> bool {
-        self.operations.has_given_up() || self.waiting.iter().any(|waiting| waiting.abandoned)
+        self.operations.has_given_up() || self.waiting.iter().flatten().any(|waiting| waiting.abandoned)
     }
 
     /// Returns the worker's counters.
@@ -499,6 +515,11 @@ impl Worker {
         if self.operations.at(next).is_some_and(|operation| operation.is_known(next)) {
             self.begin_slices(now, [next]);
         }
+        self.collect_ended();
+    }
+
+    /// Reports the operations that have ended.
+    fn collect_ended(&mut self) {
         while let Some(event) = self.operations.pop_ended() {
             if let OperationEvent::Completed { reduced: Reduced { not_finite: Some(_), .. }, .. } = &event {
                 self.stats.not_finite += 1;

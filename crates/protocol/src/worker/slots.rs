@@ -5,6 +5,7 @@
 
 use tributary_wire::{JobId, Operator, Seq, Totals, ValuesView};
 
+use crate::stripes::Stripe;
 use crate::tags::PadSum;
 use crate::takeover::FinishedSlice;
 use crate::time::Time;
@@ -74,6 +75,7 @@ impl Flight {
 /// All slots of a worker.
 #[derive(Debug, Clone)]
 pub(crate) struct Slots {
+    stripe: Stripe,
     start: Seq,
     /// The first slice that may lack a result: all slices before it have one.
     low: u64,
@@ -83,14 +85,16 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// Makes `window` slots (a power of two) for slices from `start` on.
-    pub(crate) fn new(start: Seq, window: u32) -> Self {
-        let mask = window - 1;
+    /// Makes the slots of a stripe of `window` slots (a power of two), for slices from `start` on.
+    pub(crate) fn new((stripe, start): (Stripe, Seq), window: u32) -> Self {
+        let window = stripe.window(window);
+        let (first, mask) = (stripe.index(start), window - 1);
         let slot = |index: u32| WorkerSlot {
-            position: u64::from(index.wrapping_sub(start.0) & mask),
+            position: u64::from(index.wrapping_sub(first) & mask),
             state: SlotState::Idle,
         };
         Self {
+            stripe,
             start,
             low: 0,
             slots: (0..window).map(slot).collect(),
@@ -103,11 +107,11 @@ impl Slots {
     }
 
     pub(crate) fn seq(&self, position: u64) -> Seq {
-        self.start.plus(position as u32)
+        self.stripe.after(self.start, position)
     }
 
     fn index(&self, seq: Seq) -> usize {
-        seq.0 as usize & (self.slots.len() - 1)
+        self.stripe.index(seq) as usize & (self.slots.len() - 1)
     }
 
     /// Returns the slot whose present slice is at `position`.

@@ -14,6 +14,7 @@ mod pairs;
 mod reduce_scatter;
 mod schedules;
 mod server;
+mod stripes;
 mod takeover;
 mod vectors;
 mod worker;

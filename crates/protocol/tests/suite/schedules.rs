@@ -48,7 +48,7 @@ fn faults() -> impl Strategy<Value = Faults> {
 pub(crate) fn setups() -> impl Strategy<Value = Setup> {
     let start = prop_oneof![Just(Seq::FIRST), (0u32..30).prop_map(|before| Seq(u32::MAX - before))];
     let downlink = prop_oneof![Just(Downlink::Multicast), Just(Downlink::Unicast)];
-    (any::<u64>(), trees(), 0u32..4, start, downlink, faults(), any::<[bool; 2]>()).prop_map(
+    (any::<u64>(), trees(), 0u32..4, start, downlink, faults(), any::<[bool; 3]>()).prop_map(
         |(
             seed,
             (parents, aggregates, homes),
@@ -56,15 +56,18 @@ pub(crate) fn setups() -> impl Strategy<Value = Setup> {
             start,
             downlink,
             faults,
-            [reads, confidential],
+            [reads, confidential, is_striped],
         )| {
             let (window, churn) = (1 << window_bits, Churn::NONE);
+            // A server that reads reads jobs of one stripe.
+            let stripes = if is_striped && !reads && window > 1 { 2 } else { 1 };
             Setup {
                 seed,
                 parents,
                 aggregates,
                 homes,
                 window,
+                stripes,
                 start,
                 downlink,
                 faults,
@@ -84,9 +87,13 @@ pub(crate) fn inputs(setup: &Setup, most: usize) -> Vec<Vec<AllReduce>> {
     let kinds = if setup.churn == Churn::NONE { 10 } else { 5 };
     let shapes: Vec<(usize, u8, Option<usize>, bool)> = (0..rng.random_range(1..most))
         .map(|_| {
-            let len = [0, 1, 255, 256, 257, 1000, 2000][rng.random_range(0..7)];
+            let len = match setup.stripes {
+                // A large operation has elements in each stripe.
+                2 if rng.random_bool(0.2) => rng.random_range(64 * 256..66 * 256),
+                _ => [0, 1, 255, 256, 257, 1000, 2000][rng.random_range(0..7)],
+            };
             // A window of one slice has no room for a broadcast.
-            let is_broadcast = setup.window > 1 && rng.random_bool(0.3);
+            let is_broadcast = setup.window > setup.stripes && rng.random_bool(0.3);
             let root = is_broadcast.then(|| rng.random_range(0..2));
             (len, rng.random_range(0..kinds), root, rng.random_bool(0.3))
         })
@@ -226,6 +233,7 @@ pub(crate) fn calm(window: u32) -> Setup {
         aggregates: vec![true; 3],
         homes: vec![1, 1, 2, 2],
         window,
+        stripes: 1,
         start: Seq::FIRST,
         downlink: Downlink::Multicast,
         faults: Faults::NONE,

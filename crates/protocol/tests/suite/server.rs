@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tributary_protocol::{
     Collective, ConfigError, Downlink, ElementType, FinishedSlice, OperationEvent, OperationId, Recipient,
-    Server, ServerConfig, StartError, Tensor, Time, vouching_key,
+    Server, ServerConfig, StartError, Stripe, Tensor, Time, vouching_key,
 };
 use tributary_wire::{
     Header, Hop, JobId, JobSecret, Kind, NodeId, Operator, Rank, Seq, SliceWidth, Tag, Totals, ValuesView,
@@ -26,6 +26,7 @@ fn config(members: &[Rank], window: u32, fan_in: u8) -> ServerConfig {
         job: job(5),
         members: members.to_vec(),
         width: SliceWidth::ETHERNET,
+        stripe: Stripe::WHOLE,
         window,
         start: Seq::FIRST,
         fan_in,
@@ -342,4 +343,14 @@ fn a_bad_configuration_is_refused() {
     assert_eq!(error(config(&[], 4, 1)), ConfigError::NoMembers);
     assert_eq!(error(config(&[RANKS[0], RANKS[0]], 4, 1)), ConfigError::DuplicateMember(RANKS[0]));
     assert_eq!(error(config(&[Rank::ALL], 4, 1)), ConfigError::ReservedRank(0xffff));
+}
+
+#[test]
+fn a_server_of_a_stripe_takes_no_slice_of_another() {
+    let stripe = Stripe::all(2, WINDOW).unwrap().nth(1).unwrap();
+    let mut server = Server::new(ServerConfig { stripe, ..config(&RANKS, WINDOW, 1) }).unwrap();
+    contribute(&mut server, Time::ZERO, &header(1, 0), hop(0, 1), 7);
+    assert_eq!((server.stats().rejected, server.stats().completed), (1, 0));
+    contribute(&mut server, Time::ZERO, &header(2, 0), hop(0, 1), 7);
+    assert_eq!((server.stats().rejected, server.stats().completed), (1, 1));
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use std::{env, fs, mem};
 
 use tributary_protocol::{
-    AllReduce, Downlink, OperationEvent, Server, ServerConfig, Time, Timers, Worker, WorkerConfig,
+    AllReduce, Downlink, OperationEvent, Server, ServerConfig, Stripe, Time, Timers, Worker, WorkerConfig,
     vouching_key,
 };
 use tributary_wire::{
@@ -49,6 +49,7 @@ impl<'a> Job<'a> {
             job,
             members: ranks(&vector.members),
             width,
+            stripe: Stripe::WHOLE,
             window,
             start,
             fan_in: 1,
@@ -65,6 +66,7 @@ impl<'a> Job<'a> {
                 secret: secret.clone(),
                 confidential,
                 width,
+                stripe: Stripe::WHOLE,
                 window,
                 start,
                 begun: vector.begun,

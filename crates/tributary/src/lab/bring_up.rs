@@ -15,7 +15,7 @@ use super::record::{JobOptions, Record};
 use super::{interrupted, tributary_program};
 use crate::daemons::service::Stop;
 use crate::options::topology;
-use tributary_cli::options::{Aggregation, Downlink, probability, window};
+use tributary_cli::options::{Aggregation, Downlink, probability, threads, window};
 
 /// The name of the controller's copy of the topology. The lab needs a copy, because the user may change
 /// the original, and because a relative path depends on this process's folder.
@@ -61,6 +61,11 @@ pub struct FabricArgs {
     /// [default: the controller's]
     #[arg(long, value_name = "SLOTS", value_parser = window, requires = "topology")]
     window: Option<u32>,
+
+    /// Threads with which each agent and the server process the job's slices, a power of two
+    /// [default: 1]
+    #[arg(long, value_name = "THREADS", value_parser = threads, requires = "topology")]
+    threads: Option<u32>,
 
     /// Run the programs of each node, and the programs of its neighbours, on one processor: faster if all
     /// nodes have about the same work, and if there are more nodes than processors
@@ -110,7 +115,7 @@ impl FabricArgs {
         let (aggregation, downlink) = (Aggregation::Tree, Downlink::Multicast);
         let (switch, confidential) = (Switches::Softswitch, false);
         let (single_frames, no_rates, pin) = (false, false, false);
-        let (mtu, window, page) = (None, None, None);
+        let (mtu, window, threads, page) = (None, None, None, None);
         Self {
             loss,
             single_frames,
@@ -120,6 +125,7 @@ impl FabricArgs {
             aggregation,
             downlink,
             window,
+            threads,
             pin,
             confidential,
             page,
@@ -194,6 +200,7 @@ pub async fn up_with_page(
         aggregation: args.aggregation,
         downlink: args.downlink,
         window: args.window,
+        threads: args.threads,
         theta: None,
         confidential: args.confidential,
     };

@@ -24,7 +24,8 @@ const REVIVAL: Duration = Duration::from_secs(10);
 
 /// Creates the job. The controller requests the daemon of the server's host to serve it.
 pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
-    let JobOptions { aggregation, downlink, window, theta, confidential } = record.job_options.clone();
+    let JobOptions { aggregation, downlink, window, threads, theta, confidential } =
+        record.job_options.clone();
     let request = v1::CreateJobRequest {
         name: record.job.clone(),
         workers: record.workers.iter().map(|worker| worker.host.clone()).collect(),
@@ -41,6 +42,7 @@ pub(super) fn create(lab: &Lab, record: &Record) -> Result<()> {
         server_reads: false,
         confidential,
         processes_per_host: 0,
+        threads: threads.unwrap_or_default(),
     };
     let created = ask(lab, record, async |mut client| {
         let created = client.create_job(request).await.map_err(refused)?.into_inner();

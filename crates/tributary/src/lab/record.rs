@@ -32,6 +32,9 @@ pub(super) struct JobOptions {
     pub(super) downlink: Downlink,
     /// The window; `None` for the controller's default.
     pub(super) window: Option<u32>,
+    /// The number of threads; `None` for the controller's default.
+    #[serde(default)]
+    pub(super) threads: Option<u32>,
     /// The job's θ; `None` if the job takes no action on slow processes.
     #[serde(default)]
     pub(super) theta: Option<f64>,

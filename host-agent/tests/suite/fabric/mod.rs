@@ -143,7 +143,7 @@ impl Fabric {
         self.structure = Structure {
             ranks: all,
             joined: joined.to_vec(),
-            start_seq: Seq(first.next_seq),
+            start_seqs: first.next_seqs.iter().copied().map(Seq).collect(),
             begun: first.begun,
             ..self.structure.next()
         };

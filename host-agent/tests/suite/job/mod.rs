@@ -29,7 +29,7 @@ pub(crate) struct Structure {
     /// The server of the generation, counted from 0.
     pub(crate) server: u8,
     pub(crate) downlink: Downlink,
-    pub(crate) start_seq: Seq,
+    pub(crate) start_seqs: Vec<Seq>,
     pub(crate) begun: u64,
 }
 
@@ -43,7 +43,7 @@ impl Structure {
             reason: "",
             server: 0,
             downlink,
-            start_seq: Seq::FIRST,
+            start_seqs: vec![Seq::FIRST],
             begun: 0,
         }
     }
@@ -69,7 +69,7 @@ impl Structure {
             adopted: Vec::new(),
             processes: ProcessCounts::default(),
             reason: self.reason.into(),
-            start_seq: self.start_seq,
+            start_seqs: self.start_seqs.clone(),
             downlink: self.downlink,
             slice_time: Duration::ZERO,
             switches: 1,

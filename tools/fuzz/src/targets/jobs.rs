@@ -66,13 +66,17 @@ fn taken(config: JobConfig) {
     }
 }
 
-/// Makes a member from its configuration, as an agent does.
+/// Makes the first stripe of a member from its configuration, as an agent does.
 fn member(config: JobConfig) {
-    let JobConfig { job, width, window, start_seq: start, begun, ranks: members, .. } = config;
+    let stripes = protocol::Stripe::all(config.start_seqs.len() as u32, config.window);
+    let first = stripes.ok().and_then(|mut stripes| stripes.next()).zip(config.start_seqs.first().copied());
+    let Some((stripe, start)) = first else { return };
+    let JobConfig { job, width, window, begun, ranks: members, .. } = config;
     match config.role {
         Role::Worker { rank, secret, confidential, .. } => {
             let timers = protocol::Timers::default();
             let config = protocol::WorkerConfig {
+                stripe,
                 job,
                 rank,
                 members,
@@ -89,6 +93,7 @@ fn member(config: JobConfig) {
         }
         Role::Server { fan_in, take_over, vouching_key, secret: reads, confidential, .. } => {
             let config = protocol::ServerConfig {
+                stripe,
                 job,
                 members,
                 width,
@@ -127,7 +132,7 @@ fn seeds() -> Vec<Seed> {
         width: SliceWidth::ETHERNET,
         window: 4,
         generation: 2,
-        start_seq: Seq(17),
+        start_seqs: vec![Seq(17)],
         begun: 1,
         downlink: Downlink::Multicast,
         slice_time: Duration::ZERO,

@@ -53,7 +53,7 @@ fn seeds() -> Vec<Seed> {
         "processes_per_host": 4, "processes": { "0": 4 },
         "has_started": true, "is_queued": false, "elastic": true, "last_change": "none", "issued": 2,
         "generation": {
-            "number": 2, "job": 3, "plan": plan, "joined": [0], "first_seq": 17, "begun": 1, "regroup": false,
+            "number": 2, "job": 3, "plan": plan, "joined": [0], "first_seqs": [17], "begun": 1, "regroup": false,
             "detached": [], "mode": null, "slots": {}, "fallbacks": [],
         },
     });

@@ -11,8 +11,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use tributary_protocol::{
-    AllReduce, Downlink, GradientData, OperationEvent, OperationId, Reduced, Server, ServerConfig, Time,
-    Timers, Worker, WorkerConfig, vouching_key,
+    AllReduce, Downlink, GradientData, OperationEvent, OperationId, Reduced, Server, ServerConfig, Stripe,
+    Time, Timers, Worker, WorkerConfig, vouching_key,
 };
 use tributary_wire::{Hop, JobId, JobSecret, Kind, MessageView, Operator, Rank, Seq, SliceWidth, Totals};
 
@@ -127,6 +127,7 @@ impl World {
         let job = sound(JobId::new(JOB).ok_or("job 0"));
         let worker = |at: usize| {
             let config = WorkerConfig {
+                stripe: Stripe::WHOLE,
                 job,
                 rank: WORKERS[at],
                 members: WORKERS.to_vec(),
@@ -145,6 +146,7 @@ impl World {
             worker
         };
         let config = ServerConfig {
+            stripe: Stripe::WHOLE,
             job,
             members: WORKERS.to_vec(),
             width: SliceWidth::ETHERNET,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tributary_protocol::{
-    AllReduce, Downlink, FinishedSlice, GradientData, Server, ServerConfig, Time, Timers, Worker,
+    AllReduce, Downlink, FinishedSlice, GradientData, Server, ServerConfig, Stripe, Time, Timers, Worker,
     WorkerConfig, vouching_key,
 };
 use tributary_wire::{
@@ -24,6 +24,7 @@ pub(crate) fn config(window: u32) -> WorkerConfig {
         secret: JobSecret::new([1; JobSecret::BYTES]),
         confidential: false,
         width: SliceWidth::ETHERNET,
+        stripe: Stripe::WHOLE,
         window,
         start: Seq::FIRST,
         begun: 0,
@@ -61,6 +62,7 @@ pub(crate) fn served((header, values): &Slice, present: JobId) -> Slice {
         job: present,
         members,
         width,
+        stripe: Stripe::WHOLE,
         window: 1,
         start,
         fan_in: hop.fan_in,

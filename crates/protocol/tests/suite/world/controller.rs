@@ -156,10 +156,10 @@ impl World {
         let Some(attempt) = &mut self.controller.attempt else { return Ok(()) };
         let (id, members) = (attempt.id, attempt.members.clone());
         let mut progress = attempt.progress.values();
-        let place = |progress: &WorkerProgress| (progress.idle, progress.begun, progress.next);
+        let place = |progress: &WorkerProgress| (progress.idle, progress.begun, progress.next.clone());
         let first = progress.next().map(place);
-        let together =
-            first.is_some_and(|(idle, ..)| idle) && progress.all(|other| Some(place(other)) == first);
+        let together = first.as_ref().is_some_and(|(idle, ..)| *idle)
+            && progress.all(|other| Some(place(other)) == first);
         if !attempt.joiners.is_empty() && !together && bug != Some(Bug::JoinInside) {
             if attempt.until.is_some() {
                 return Err(format!("members stop at different places: {:?}", attempt.progress));
@@ -214,7 +214,7 @@ impl World {
     fn carry_out(&mut self) -> Result<(), String> {
         let Some(attempt) = self.controller.attempt.take() else { return Ok(()) };
         let furthest =
-            |a: WorkerProgress, b: WorkerProgress| if b.next.is_newer_than(a.next) { b } else { a };
+            |a: WorkerProgress, b: WorkerProgress| if b.next[0].is_newer_than(a.next[0]) { b } else { a };
         let boundary = attempt.progress.into_values().reduce(furthest);
         let joiners = boundary.filter(|_| !attempt.joiners.is_empty()).map(|at| (attempt.joiners, at));
         self.change(&attempt.members, joiners, attempt.provided)
@@ -243,19 +243,13 @@ impl World {
             let place = place(self, rank);
             self.tell(rank, Order::Change { place, job, members: members.clone() });
         }
-        if let Some((ranks, WorkerProgress { next: start, begun, .. })) = joiners {
+        if let Some((ranks, WorkerProgress { next: starts, begun, .. })) = joiners {
             for rank in ranks {
                 self.see("a member that joins");
-                let config = WorkerConfig {
-                    rank,
-                    job,
-                    members: members.clone(),
-                    start,
-                    begun,
-                    ..self.template.clone()
-                };
+                let config =
+                    WorkerConfig { rank, job, members: members.clone(), begun, ..self.template.clone() };
                 let place = place(self, rank);
-                self.tell(rank, Order::Join { place, config });
+                self.tell(rank, Order::Join { place, config, starts: starts.clone() });
             }
         }
         for &rank in &removed {

@@ -4,10 +4,11 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use tributary_protocol::{
     AllReduce, Collective, CollectiveError, FinishedSlice, JointAllReduce, OperationEvent, OperationId, Part,
-    Reduced, Time, Worker, WorkerConfig, WorkerProgress,
+    Reduced, Time, WorkerConfig, WorkerProgress,
 };
 use tributary_wire::{Hop, JobId, Rank, Seq};
 
+use super::stripes::Stripes;
 use super::{Bug, broadcast, collective};
 
 /// The outcome of one operation on one worker, or on a server that reads.
@@ -20,7 +21,7 @@ pub(crate) enum Order {
     Proceed { attempt: u32, until: u64 },
     Provide { attempt: u32, slices: Vec<Seq> },
     Change { place: Place, job: JobId, members: Vec<Rank> },
-    Join { place: Place, config: WorkerConfig },
+    Join { place: Place, config: WorkerConfig, starts: Vec<Seq> },
     Removed,
 }
 
@@ -43,7 +44,7 @@ pub(crate) struct Place {
 pub(crate) struct Host {
     pub(crate) rank: Rank,
     /// The worker; `None` on a host that is dead or that is not a member.
-    pub(crate) worker: Option<Worker>,
+    pub(crate) worker: Option<Stripes>,
     pub(crate) place: Place,
     /// All operations of the job, each with the parts of the host's processes.
     /// `started` is the number of them that the process has started or has missed.
@@ -85,11 +86,17 @@ fn joint(parts: &[AllReduce], hosts: usize) -> JointAllReduce {
 }
 
 impl Host {
-    pub(crate) fn new(config: WorkerConfig, place: Place, inputs: Vec<Vec<AllReduce>>) -> Self {
+    /// Creates a host whose worker has the stripes that begin at `starts`.
+    pub(crate) fn new(
+        config: &WorkerConfig,
+        starts: &[Seq],
+        place: Place,
+        inputs: Vec<Vec<AllReduce>>,
+    ) -> Self {
         Self {
             rank: config.rank,
             hosts: config.members.len(),
-            worker: Some(Worker::new(config).unwrap()),
+            worker: Some(Stripes::new(config, starts).unwrap()),
             place,
             inputs,
             started: 0,
@@ -115,7 +122,7 @@ impl Host {
     }
 
     pub(crate) fn is_done(&self) -> bool {
-        self.started == self.inputs.len() && self.worker.as_ref().is_some_and(Worker::is_idle)
+        self.started == self.inputs.len() && self.worker.as_ref().is_some_and(Stripes::is_idle)
     }
 
     pub(crate) fn has_more(&self) -> bool {
@@ -162,11 +169,11 @@ impl Host {
         order: Order,
         bug: Option<Bug>,
     ) -> Result<Option<Answer>, String> {
-        if let Order::Join { place, config } = order {
+        if let Order::Join { place, config, starts } = order {
             self.started = config.begun as usize;
             self.outcomes = (0..config.begun).map(|id| (OperationId(id), missed())).collect();
             self.begun_in.clear();
-            self.worker = Some(Worker::new(config).map_err(|error| error.to_string())?);
+            self.worker = Some(Stripes::new(&config, &starts).map_err(|error| error.to_string())?);
             self.place = place;
             return Ok(None);
         }
@@ -225,7 +232,7 @@ impl Host {
             self.begun_in.entry(id).or_insert(self.place.generation);
         }
         let mut ended = Vec::new();
-        while let Some(event) = self.worker.as_mut().and_then(Worker::poll_event) {
+        while let Some(event) = self.worker.as_mut().and_then(Stripes::poll_event) {
             ended.push(record(event, &mut self.outcomes)?);
         }
         Ok(ended)

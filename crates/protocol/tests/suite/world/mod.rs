@@ -6,6 +6,7 @@ mod controller;
 mod host;
 mod keeper;
 mod ledger;
+mod stripes;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -15,16 +16,17 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_protocol::{
     AllReduce, Broadcast, Collective, Downlink, GradientData, JointAllReduce, OperationId, OwnedPart, Server,
-    ServerConfig, Tensor, Time, Timers, WorkerConfig, vouching_key,
+    ServerConfig, Stripe, Tensor, Time, Timers, WorkerConfig, vouching_key,
 };
 use tributary_wire::{JobSecret, NodeId, Operator, Rank, Seq, SliceWidth};
 
-use crate::fabric::{Fabric, Packet, collect, job, with_view};
+use crate::fabric::{Fabric, Packet, job, with_view};
 pub(crate) use churn::Churn;
 use churn::News;
 use controller::Controller;
+pub(crate) use host::Host;
 pub(crate) use host::OperationOutcome;
-use host::{Answer, Host, Place, record};
+use host::{Answer, Place, record};
 use keeper::Keeper;
 use ledger::Ledger;
 
@@ -74,6 +76,7 @@ pub(crate) struct Setup {
     pub(crate) aggregates: Vec<bool>,
     pub(crate) homes: Vec<usize>,
     pub(crate) window: u32,
+    pub(crate) stripes: u32,
     pub(crate) start: Seq,
     pub(crate) downlink: Downlink,
     pub(crate) faults: Faults,
@@ -147,6 +150,7 @@ impl World {
             job: job(FIRST_JOB),
             members: members.clone(),
             width: SliceWidth::ETHERNET,
+            stripe: Stripe::WHOLE,
             window: setup.window,
             start: setup.start,
             fan_in: fabric.server_fan_in,
@@ -162,14 +166,16 @@ impl World {
             secret: secret(),
             confidential: setup.confidential,
             width: SliceWidth::ETHERNET,
+            stripe: Stripe::WHOLE,
             window: setup.window,
             start: setup.start,
             begun: 0,
             timers: Timers { gap: 3, ..Timers::default() },
         };
+        let starts: Vec<Seq> = (0..setup.stripes).map(|stripe| setup.start.plus(stripe)).collect();
         let host = |(&rank, inputs): (&Rank, &Vec<Vec<AllReduce>>)| {
             let place = Place { generation: 0, stack: fabric.stacks[&rank].clone() };
-            Host::new(WorkerConfig { rank, ..template.clone() }, place, inputs.clone())
+            Host::new(&WorkerConfig { rank, ..template.clone() }, &starts, place, inputs.clone())
         };
         let to_read =
             inputs.first().filter(|_| setup.reads).into_iter().flatten().flat_map(|parts| parts.first());
@@ -344,7 +350,7 @@ impl World {
     fn drain(&mut self, at: usize) -> Result<(), String> {
         let host = &mut self.hosts[at];
         let Some(worker) = &mut host.worker else { return Ok(()) };
-        collect(worker, self.now, &host.place.stack, &mut self.network);
+        worker.collect(self.now, &host.place.stack, &mut self.network);
         self.answers.extend(host.proceeded());
         let ended = host.take_events()?;
         if !self.checks {

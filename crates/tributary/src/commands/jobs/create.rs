@@ -15,7 +15,7 @@ use tributary_cli::ranks::Ranks;
 use super::list::plan_json;
 use super::queue;
 use crate::options::remote::{ControllerArgs, connect, refused};
-use tributary_cli::options::{Aggregation, Downlink, name, share, size, window};
+use tributary_cli::options::{Aggregation, Downlink, name, share, size, threads, window};
 
 #[derive(Debug, Args)]
 pub(super) struct CreateArgs {
@@ -50,6 +50,11 @@ pub(super) struct CreateArgs {
     /// [default: the controller's]
     #[arg(long, value_name = "SLOTS", value_parser = window)]
     window: Option<u32>,
+
+    /// Threads with which each agent and the server process the job's slices, a power of two
+    /// [default: 1]
+    #[arg(long, value_name = "THREADS", value_parser = threads)]
+    threads: Option<u32>,
 
     /// Size of one worker's gradient, for the expected speed-ups [default: the controller's]
     #[arg(long, value_name = "BYTES", value_parser = size)]
@@ -131,6 +136,7 @@ pub(super) async fn run(controller: &ControllerArgs, args: &CreateArgs, json: bo
         server_reads: false,
         confidential: args.confidential,
         processes_per_host: args.ranks_per_host.unwrap_or_default().into(),
+        threads: args.threads.unwrap_or_default(),
     };
     let created = client.create_job(request).await.map_err(refused)?.into_inner();
     if let Err(error) = write_token(&args.token_out, &created.token) {

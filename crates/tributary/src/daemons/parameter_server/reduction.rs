@@ -80,8 +80,8 @@ impl Wanted {
     async fn serve(&self, token: Vec<u8>, started: oneshot::Sender<Arc<ServerAgent>>) -> Result<()> {
         let Member { host, controller, open_port, .. } = &*self.member;
         let member = JobMember::server(&self.name, &token, host);
-        let start = |config: &JobConfig, port| {
-            let agent = Arc::new(ServerAgent::start_reading(config, port)?);
+        let start = |config: &JobConfig, ports| {
+            let agent = Arc::new(ServerAgent::start_reading(config, ports)?);
             self.servers.add(&config.name, &agent);
             // An error means that the receiver does not need the sums any more.
             let _ = started.send(Arc::clone(&agent));
