@@ -186,6 +186,25 @@ fn a_lab_for_one_command_meets_losses_and_goes() {
     name.is_gone();
 }
 
+#[test]
+fn agents_with_several_threads_reduce_right_over_lossy_links() {
+    let Some(name) = TestLab::new("threads") else { return };
+    name.up(TWO_WORKERS, &["--no-rates", "--loss", "0.01", "--threads", "4"]);
+    // Each thread has a part of the larger elements, and the first has all of the smaller ones.
+    let script = "tributary allreduce --json --check --size 1MiB --iterations 3 && \
+                  exec tributary allreduce --check --size 4KiB >&2";
+    let reduced = name.run(&["sh", "-c", script]);
+    assert_eq!(reports(&reduced).len(), 2);
+    let jobs = name.exec("controller", &["tributary", "jobs", "list", "--json"]);
+    let jobs: Value = serde_json::from_slice(&jobs.stdout).unwrap();
+    assert_eq!(jobs["jobs"][0]["threads"], 4);
+    let too_many = ["tributary", "jobs", "create", "many", "--threads", "128", "--token-out", "many.token"];
+    let refused = name.exec("controller", &too_many);
+    assert!(stderr(&refused).contains("128 threads: use a power of two, 64 at most"), "{}", stderr(&refused));
+    name.down();
+    name.is_gone();
+}
+
 /// Otherwise the interface would drop the host's frames, and the job would stall.
 #[test]
 fn a_host_whose_interface_is_too_narrow_for_a_job_refuses_it_and_says_why() {

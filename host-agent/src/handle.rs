@@ -24,6 +24,8 @@ pub struct Handle<S> {
     name: String,
     /// The width of the job's slices.
     pub(crate) width: SliceWidth,
+    /// The number of stripes of a worker, for each of which a thread works.
+    pub(crate) stripes: u32,
     /// The channel to the agent's thread; `None` after the handle has begun to stop the agent.
     calls: Option<Sender<Call<S>>>,
     waker: Arc<Waker>,
@@ -73,7 +75,7 @@ impl<S> Handle<S> {
             .spawn(move || run(driver, note))
             .map_err(AgentError::system("start a thread"))?;
         let name = format!("{what} of job \"{job}\"");
-        Ok(Self { name, width, calls: Some(sender), waker, end, thread: Some(thread) })
+        Ok(Self { name, width, stripes: 1, calls: Some(sender), waker, end, thread: Some(thread) })
     }
 
     /// Runs `call` on the agent's thread.

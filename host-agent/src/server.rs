@@ -10,7 +10,8 @@ use tokio::sync::oneshot;
 use tributary_api::{FinishedSlice, JobConfig, Role, TakeOver};
 use tributary_link::FramePort;
 use tributary_protocol::{
-    OperationEvent, OperationId, Recipient, Reduced, Server, ServerConfig, ServerStats, Stripe, Tensor, Time,
+    ConfigError, OperationEvent, OperationId, Recipient, Reduced, Server, ServerConfig, ServerStats, Stripe,
+    Tensor, Time,
 };
 use tributary_wire::{FrameView, JobId, Kind, MacAddr, NodeId, Rank, Seq, values};
 
@@ -39,7 +40,8 @@ impl ServerAgent {
     /// # Errors
     /// The errors of [`WorkerAgent::start_threads`](crate::WorkerAgent::start_threads).
     pub fn start_threads(config: &JobConfig, ports: Vec<Box<dyn FramePort>>) -> Result<Self, AgentError> {
-        let stripes = Stripe::all(config.start_seqs.len() as u32, config.window)?;
+        let stripes =
+            Stripe::all(config.start_seqs.len() as u32, config.window).map_err(ConfigError::from)?;
         let thread = |(port, stripe): (StripePort, Stripe)| {
             let name = if stripe == Stripe::WHOLE {
                 "server".to_owned()

@@ -79,6 +79,7 @@ pub(crate) fn job(topology: &Topology, state: &ControllerState, (key, job): (Job
         waiting_for: waiting_for(topology, state, job),
         plan: Some(plan_summary(&job.record.generation().plan)),
         generation: job.record.current,
+        threads: job.record.terms.threads,
         last_change: job.record.last_change.clone(),
         fallbacks: job.record.generation().fallbacks.iter().map(fallback).collect(),
         setback: job.setback.clone(),

@@ -6,7 +6,7 @@ use thiserror::Error;
 use tributary_wire::constants::MAX_CHILDREN;
 use tributary_wire::{Downlink, JobId, JobSecret, Rank, Seq, SliceWidth};
 
-use crate::stripes::{MOST_STRIPES, Stripe};
+use crate::stripe::{Stripe, StripesError};
 use crate::tags::MOST_MEMBERS;
 
 /// The default window of a job, in slices: S of `docs/specification.md`. A plan may set another window.
@@ -134,15 +134,8 @@ pub enum ConfigError {
     #[error("a window of {0} slices: it must be a power of two, {MAX_WINDOW} at most")]
     Window(u32),
     /// The number of stripes does not fit the window.
-    #[error(
-        "{stripes} stripes: it must be a power of two, {MOST_STRIPES} and the window of {window} at most"
-    )]
-    Stripes {
-        /// The number of stripes.
-        stripes: u32,
-        /// The job's window.
-        window: u32,
-    },
+    #[error(transparent)]
+    Stripes(#[from] StripesError),
     /// The first slice of a worker belongs to another stripe.
     #[error("slice {start} is not of stripe {stripe}")]
     Start {

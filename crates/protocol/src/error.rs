@@ -11,6 +11,9 @@ use crate::numbers::{ElementType, Tensor};
 /// [`Server::expect`](crate::Server::expect).
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum StartError {
+    /// The collective was divided among no stripes.
+    #[error("a collective without a part for any thread: there must be at least one part")]
+    NoPart,
     /// The weight is too large: if all members used it, the fixed-point sum could overflow.
     #[error(
         "collective \"{tensor}\": weight {weight} is too large: {members} members may have {most} each; \

@@ -94,16 +94,16 @@ impl Account {
     /// ends. An operation that is under way therefore never waits for memory of another session's operation. Such a
     /// wait could deadlock, because that operation may wait on another host for the first session.
     pub(crate) fn take(self: &Arc<Self>, bytes: u64) -> Result<InUse, LimitError> {
-        Ok(self.take_with_vector(bytes, 0)?.0)
+        Ok(self.take_with_vectors(bytes, &[])?.0)
     }
 
-    /// Takes bytes as [`take`](Self::take) does, and a vector for part of them. The vector is a
-    /// [kept](Self::keep) vector of `len` elements with arbitrary contents, or an empty vector if none is kept.
-    pub(crate) fn take_with_vector(
+    /// Takes bytes as [`take`](Self::take) does, and a vector of each length in `lens` for part of them. A
+    /// vector is a [kept](Self::keep) one with arbitrary contents, or an empty vector if none of its length is kept.
+    pub(crate) fn take_with_vectors(
         self: &Arc<Self>,
         bytes: u64,
-        len: usize,
-    ) -> Result<(InUse, Vec<u32>), LimitError> {
+        lens: &[usize],
+    ) -> Result<(InUse, Vec<Vec<u32>>), LimitError> {
         let limit = self.limits().session_memory;
         let mut memory = self.memory.lock();
         let needed = memory.in_use.saturating_add(bytes);
@@ -112,10 +112,10 @@ impl Account {
         }
         memory.reserved.grow_to(needed)?;
         memory.in_use = needed;
-        let vector = memory.kept.take(len);
+        let vectors = lens.iter().map(|len| memory.kept.take(*len)).collect();
         let unused = memory.unused();
         memory.kept.keep_at_most(unused);
-        Ok((InUse { account: Arc::clone(self), bytes }, vector))
+        Ok((InUse { account: Arc::clone(self), bytes }, vectors))
     }
 
     /// Keeps a vector that is no longer [in use](InUse), for the session's next operation of the same
@@ -168,20 +168,23 @@ mod tests {
         let budget = Budget::new(Limits::of_this_machine().with_memory(1 << 30));
         let account = Account::open(&budget, 1).unwrap();
         account.keep(vec![7; len]);
-        let (first, vector) = account.take_with_vector(BYTES, len).unwrap();
+        let take = |len| {
+            account.take_with_vectors(BYTES, &[len]).map(|(taken, mut all)| (taken, all.remove(0))).unwrap()
+        };
+        let (first, vector) = take(len);
         assert_eq!(vector, [0; 0], "none was reserved");
-        let (second, _) = account.take_with_vector(BYTES, len).unwrap();
+        let (second, _) = take(len);
         drop((first, second));
         // The reserved memory holds two vectors, so the first is dropped.
         for number in 0..3 {
             account.keep(vec![number; len]);
         }
-        assert_eq!(account.take_with_vector(BYTES, len - 1).unwrap().1, [0; 0], "one of its length only");
-        let (one, vector) = account.take_with_vector(BYTES, len).unwrap();
+        assert_eq!(take(len - 1).1, [0; 0], "one of its length only");
+        let (one, vector) = take(len);
         assert_eq!(vector, vec![2; len]);
         // Memory of another kind takes the place of the second vector.
         let other = account.take(BYTES).unwrap();
         drop((one, other));
-        assert_eq!(account.take_with_vector(BYTES, len).unwrap().1, [0; 0]);
+        assert_eq!(take(len).1, [0; 0]);
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tonic::Status;
-use tributary_protocol::{AllReduce, Collective, ElementType, GradientData, Tensor};
+use tributary_protocol::{AllReduce, Collective, ElementType, GradientData, JointAllReduce, Tensor};
 use tributary_ps::client::{Contribution, Contributor, Fabric, FabricError, operation_name};
 use tributary_wire::SliceWidth;
 
@@ -70,7 +70,8 @@ impl Contributor for GroupMember {
         // Only the group's server needs the sum, although every member receives it. The reduction runs in its own task,
         // so that it continues if the worker leaves the group.
         let part = StepPart::OfStep { samples: operation.weight, goes_on: false };
-        let reduction = agent.start_reduce(ReduceRequest { part, held, ..ReduceRequest::new(operation) });
+        let operations = JointAllReduce::from(operation).divided(agent.stripes, agent.width);
+        let reduction = agent.start_reduce(ReduceRequest { part, held, ..ReduceRequest::new(operations) });
         let member = Arc::clone(&self.member);
         let reduced = async move {
             match reduction.await {

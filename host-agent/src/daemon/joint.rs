@@ -16,13 +16,15 @@ use tributary_api::agent::v1;
 use tributary_protocol::JointAllReduce;
 use tributary_wire::SliceWidth;
 
+use super::account::InUse;
 use super::collective::{broadcast, collective_of, step_part};
 use super::gathering::{AddError, Added, Gatherings, Pending, Ready, Share};
 use super::member::{Member, Phase};
 use super::messages;
 use super::results::{agent_status, copy, keep, no_result};
-use super::segment::{SegmentPart, SummedParts, can_sum, read_each, sum};
+use super::segment::{ElementRange, SegmentPart, SummedParts, can_sum, read_each, sum};
 use super::segments;
+use super::striped;
 use crate::error::AgentError;
 use crate::worker::{Completion, ReduceRequest, StreamPosition, WorkerAgent};
 
@@ -133,11 +135,13 @@ async fn prepare(
     if pending.iter().any(|pending| pending.share.position.is_broken()) {
         return Err(agent_status(&AgentError::StreamBroken, None));
     }
-    let (operation, held) = contribution(pending, agent.width).await?;
+    let (operations, held) = contribution(pending, &agent).await?;
+    let weight = operations.first().map_or(0, |operation| operation.weight);
+    let withheld = |operation| JointAllReduce { is_withheld, ..operation };
     let Share { root, step_goes_on, regroup, deadline, .. } = &lead(pending)?.share;
     let request = ReduceRequest {
-        part: step_part(*root, operation.weight, *step_goes_on, *regroup),
-        operation: JointAllReduce { is_withheld, ..operation },
+        part: step_part(*root, weight, *step_goes_on, *regroup),
+        operations: operations.into_iter().map(withheld).collect(),
         deadline: *deadline,
         regroup: *regroup,
         position: position.clone(),
@@ -155,12 +159,11 @@ fn lead(pending: &[Pending]) -> Result<&Pending, Status> {
 async fn finish(own: &Gatherings, pending: Vec<Pending>, completion: Completion) {
     let answer = messages::all_reduced(&completion);
     let Completion { reduced, held, .. } = completion;
-    let sums = Arc::new(reduced.sums);
+    let sums = striped::sums_of(reduced);
     let account = pending.first().map(|lead| Arc::clone(&lead.share.account));
     let write = |pending: &Pending| {
-        let (sums, segment, place) =
-            (Arc::clone(&sums), Arc::clone(&pending.share.segment), pending.share.place);
-        tokio::spawn(copy(place, move || segment.write(place, &sums)))
+        let (sums, segment, place) = (sums.clone(), Arc::clone(&pending.share.segment), pending.share.place);
+        tokio::spawn(async move { striped::write(&segment, place, sums).await })
     };
     let writes: Vec<_> = pending.iter().map(write).collect();
     let mut answers = Vec::new();
@@ -172,8 +175,8 @@ async fn finish(own: &Gatherings, pending: Vec<Pending>, completion: Completion)
         });
     }
     drop(held);
-    if let (Some(account), Some(sums)) = (account, Arc::into_inner(sums)) {
-        keep(&account, sums);
+    if let Some(account) = account {
+        sums.into_iter().filter_map(Arc::into_inner).for_each(|sums| keep(&account, sums));
     }
     own.note_end();
     pending.into_iter().zip(answers).for_each(|(pending, answer)| pending.answer(answer));
@@ -261,71 +264,87 @@ fn failed(member: &Member, error: &AgentError) -> v1::AllReduceResponse {
     messages::failed(&agent_status(error, None), true, member.has_ended())
 }
 
-/// Adds the elements of all processes. Returns the host's contribution, and the value that keeps its
-/// memory.
+/// Adds the elements of all processes. Returns the host's contribution in each stripe, and the value that
+/// keeps its memory.
 async fn contribution(
     pending: &[Pending],
-    width: SliceWidth,
-) -> Result<(JointAllReduce, Box<dyn Any + Send>), Status> {
+    agent: &WorkerAgent,
+) -> Result<(Vec<JointAllReduce>, Box<dyn Any + Send>), Status> {
     let first = lead(pending)?;
     let Share { account, under_way, place, name, root, parts: owned, .. } = &first.share;
-    if let Some(root) = root {
-        let memory = place.memory_to_reduce(width);
-        let (held, vector) = under_way.room(|| account.take_with_vector(memory, place.count())).await?;
-        // The root is among the processes unless one of them has given the broadcast up, which then fails.
-        let source = pending.get(root.process as usize).filter(|_| root.is_here).unwrap_or(first);
-        let Share { segment, place, .. } = &source.share;
-        let operation = broadcast(name.clone(), *root, Arc::clone(segment), (*place, vector)).await?;
-        return Ok((operation, Box::new(held)));
-    }
-    let weight = pending.iter().map(|pending| pending.share.weight).fold(0, u32::saturating_add);
-    let part = |Pending { share, .. }: &Pending| SegmentPart {
-        segment: Arc::clone(&share.segment),
-        place: share.place,
-        factor: share.weight,
-    };
+    let stripes = striped::divide(agent, *place, &collective_of(owned.clone()));
+    let needed = striped::memory_to_reduce(&stripes, agent.width);
     // A process without weight contributes nothing. If none has any, one must give the elements' number and type.
     let with_weight = pending.iter().filter(|pending| pending.share.weight > 0);
-    let mut parts: Vec<SegmentPart> = with_weight.map(part).collect();
-    if parts.is_empty() {
-        parts.push(part(first));
+    let mut sources: Vec<&Pending> = if root.is_some() { Vec::new() } else { with_weight.collect() };
+    if sources.is_empty() {
+        sources.push(first);
     }
-    let parts = Arc::new(parts);
-    let (needed, of_part) = (place.memory_to_reduce(width), place.memory_of_part());
-    let further = parts.len() as u64 - 1;
-    let sums = further > 1 && can_sum(place.element_type());
-    let bytes = needed + of_part.saturating_mul(if sums { 1 } else { further });
-    let (held, mut vector) = under_way.room(|| account.take_with_vector(bytes, place.count())).await?;
-    let mut held = vec![held];
-    let mut summed = None;
-    if sums {
-        let (parts, vector) = (Arc::clone(&parts), mem::take(&mut vector));
-        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(parts.len());
-        let work = move || sum(&parts, weight, vector, (width, threads));
-        summed = copy(*place, work).await.map_err(segments::unusable)?;
-        if summed.is_none() {
-            // Each part needs its own vector.
-            let bytes = of_part.saturating_mul(further - 1);
-            held.push(under_way.room(|| account.take(bytes)).await?);
+    let (of_part, further) = (place.memory_of_part(), sources.len() as u64 - 1);
+    let is_summed = further > 1 && can_sum(place.element_type());
+    let bytes = needed + of_part.saturating_mul(if is_summed { 1 } else { further });
+    let counts = striped::counts(&stripes);
+    let (held, vectors) = under_way.room(|| account.take_with_vectors(bytes, &counts)).await?;
+    let (mut held, mut operations) = (vec![held], Vec::new());
+    let mut begin = 0;
+    for ((stripe, collective), vector) in stripes.into_iter().zip(vectors) {
+        let range = begin..begin + stripe.count();
+        begin = range.end;
+        if let Some(root) = root {
+            // The root is among the processes unless one of them has given the broadcast up, which then fails.
+            let source = pending.get(root.process as usize).filter(|_| root.is_here).unwrap_or(first);
+            let (segment, place) = (Arc::clone(&source.share.segment), source.share.place.within(&range));
+            operations.push(broadcast(name.clone(), *root, segment, (place, vector)).await?);
+            continue;
         }
-    }
-    let SummedParts { first, further, bounds } = match summed {
-        Some(summed) => summed,
-        None => {
-            let work = move || read_each(&parts, weight, vector, width);
-            copy(*place, work).await.map_err(segments::unusable)?
-        }
-    };
-    Ok((
-        JointAllReduce {
+        let part = |Pending { share, .. }: &&Pending| SegmentPart {
+            segment: Arc::clone(&share.segment),
+            place: share.place.within(&range),
+            factor: share.weight,
+        };
+        let parts = Arc::new(sources.iter().map(part).collect::<Vec<_>>());
+        let weight = pending.iter().map(|pending| pending.share.weight).fold(0, u32::saturating_add);
+        let (summed, further_memory) =
+            add(parts, weight, vector, (stripe, agent.width, is_summed), first).await?;
+        held.extend(further_memory);
+        let SummedParts { first, further, bounds } = summed;
+        let is_withheld = false;
+        operations.push(JointAllReduce {
             name: name.clone(),
             first,
             further,
             weight,
             bounds,
-            is_withheld: false,
-            collective: collective_of(owned.clone()),
-        },
-        Box::new(held),
-    ))
+            is_withheld,
+            collective,
+        });
+    }
+    Ok((operations, Box::new(held)))
+}
+
+/// Adds the parts of one stripe, or reads each to a vector of its own if two vectors cannot hold their
+/// sums. Returns the memory that the further vectors take.
+async fn add(
+    parts: Arc<Vec<SegmentPart>>,
+    weight: u32,
+    mut vector: Vec<u32>,
+    (place, width, is_summed): (ElementRange, SliceWidth, bool),
+    lead: &Pending,
+) -> Result<(SummedParts, Option<InUse>), Status> {
+    let Share { account, under_way, .. } = &lead.share;
+    let mut memory = None;
+    if is_summed {
+        let (parts, vector) = (Arc::clone(&parts), mem::take(&mut vector));
+        let threads = thread::available_parallelism().map_or(1, NonZero::get).min(parts.len());
+        let further = parts.len() as u64 - 1;
+        let work = move || sum(&parts, weight, vector, (width, threads));
+        if let Some(summed) = copy(place, work).await.map_err(segments::unusable)? {
+            return Ok((summed, None));
+        }
+        // Each part needs its own vector.
+        let bytes = place.memory_of_part().saturating_mul(further - 1);
+        memory = Some(under_way.room(|| account.take(bytes)).await?);
+    }
+    let work = move || read_each(&parts, weight, vector, width);
+    Ok((copy(place, work).await.map_err(segments::unusable)?, memory))
 }

@@ -2,7 +2,7 @@
 
 use tonic::Status;
 use tributary_api::agent::v1;
-use tributary_protocol::{NotFinite, Run};
+use tributary_protocol::{NotFinite, Run, StripedReduced};
 use tributary_wire::{Rank, SliceWidth};
 
 use crate::error::AgentError;
@@ -29,7 +29,8 @@ pub(super) fn started(
     }
 }
 
-pub(super) fn all_reduced(Completion { reduced, members, .. }: &Completion) -> v1::AllReduceResponse {
+pub(super) fn all_reduced(completion: &Completion) -> v1::AllReduceResponse {
+    let Completion { reduced: StripedReduced { reduced, .. }, members, .. } = completion;
     v1::AllReduceResponse {
         runs: reduced.runs.iter().map(|one| run(one, members)).collect(),
         not_finite: reduced.not_finite.map(|NotFinite { element, rank }| v1::NotFinite {

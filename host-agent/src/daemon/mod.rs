@@ -29,6 +29,7 @@ mod segments;
 mod service;
 mod session;
 mod socket;
+mod striped;
 mod training;
 mod under_way;
 mod waiting;

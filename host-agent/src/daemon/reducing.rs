@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tonic::Status;
 use tributary_api::agent::v1;
@@ -19,6 +20,7 @@ use super::messages;
 use super::results::{copy, keep, no_result};
 use super::segment::{ElementRange, Segment};
 use super::segments::{self, Segments};
+use super::striped;
 use super::under_way::UnderWay;
 use crate::worker::{Completion, ReduceRequest, StreamPosition};
 
@@ -150,22 +152,25 @@ impl Reducing {
             };
             return Ok(Box::pin(joint::start(joint, &self.member, self.process, share).await?));
         }
-        let memory = place.memory_to_reduce(agent.width);
-        let (held, vector) = self.under_way.room(|| account.take_with_vector(memory, place.count())).await?;
-        let (from, width) = (Arc::clone(&segment), agent.width);
         let (tensor, name, weight) = (request.name.clone(), request.name, request.weight);
-        let operation = match root {
-            Some(root) => broadcast(name, root, from, (place, vector)).await?,
-            None => {
-                let read = move || from.read_measured(place, vector, width);
-                let (data, bounds) = copy(place, read).await.map_err(segments::unusable)?;
-                let operation: JointAllReduce = AllReduce { name, data, weight }.into();
-                JointAllReduce { bounds: Some(bounds), collective: collective_of(parts), ..operation }
+        let width = agent.width;
+        let stripes = striped::divide(&agent, place, &collective_of(parts));
+        let (memory, counts) = (striped::memory_to_reduce(&stripes, width), striped::counts(&stripes));
+        let (held, vectors) = self.under_way.room(|| account.take_with_vectors(memory, &counts)).await?;
+        let operation = async |((place, collective), vector)| {
+            let (name, from) = (name.clone(), Arc::clone(&segment));
+            if let Some(root) = root {
+                return broadcast(name, root, from, (place, vector)).await;
             }
+            let read = move || from.read_measured(place, vector, width);
+            let (data, bounds) = copy(place, read).await.map_err(segments::unusable)?;
+            let operation: JointAllReduce = AllReduce { name, data, weight }.into();
+            Ok(JointAllReduce { bounds: Some(bounds), collective, ..operation })
         };
+        let operations = try_join_all(stripes.into_iter().zip(vectors).map(operation)).await?;
         let reduction = agent.start_reduce(ReduceRequest {
             part: step_part(root, weight, request.step_goes_on, request.regroup_generation),
-            operation,
+            operations,
             deadline,
             regroup: request.regroup_generation,
             position,
@@ -184,7 +189,7 @@ impl Reducing {
     }
 }
 
-/// Writes the sums to their place in the segment, and keeps their vector for later all-reduces.
+/// Writes the sums to their place in the segment, and keeps their vectors for later all-reduces.
 async fn put_back(
     completion: Completion,
     segment: Arc<Segment>,
@@ -193,13 +198,13 @@ async fn put_back(
 ) -> v1::AllReduceResponse {
     let answer = messages::all_reduced(&completion);
     let Completion { reduced, held, .. } = completion;
-    let sums = reduced.sums;
-    let written = copy(place, move || segment.write(place, &sums).map(|()| sums)).await;
-    // The vector's memory must be released first, because the vector is kept in memory that is reserved but not in use.
+    let sums = striped::sums_of(reduced);
+    let written = striped::write(&segment, place, sums.clone()).await;
+    // The vectors' memory must be released first, because they are kept in memory that is reserved but not in use.
     drop(held);
     match written {
-        Ok(sums) => {
-            keep(account, sums);
+        Ok(()) => {
+            sums.into_iter().filter_map(Arc::into_inner).for_each(|sums| keep(account, sums));
             answer
         }
         Err(error) => messages::failed(&segments::unusable(error), false, false),

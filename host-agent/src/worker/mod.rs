@@ -14,7 +14,9 @@ use std::sync::Arc;
 use mio::Waker;
 use tributary_api::{JobConfig, Role, v1};
 use tributary_link::FramePort;
-use tributary_protocol::{AllReduce, FinishedSlice, Reduced, Timers, WorkerProgress, WorkerStats};
+use tributary_protocol::{
+    AllReduce, FinishedSlice, JointAllReduce, Reduced, StripedReduced, Timers, WorkerProgress, WorkerStats,
+};
 use tributary_wire::{Rank, Seq};
 
 use crate::AgentStats;
@@ -76,9 +78,12 @@ impl Handle<WorkerState> {
     ) -> Result<Self, AgentError> {
         let Role::Worker { rank, .. } = &config.role else { return Err(other_role(config)) };
         let mut ports = ports_of_stripes(config, ports)?;
+        let stripes = ports.len() as u32;
         let first = ports.remove(0);
         let state = |waker: &Arc<Waker>| WorkerState::new(config, timers, ports, waker);
-        Self::spawn(&format!("worker {rank}"), (&config.name, config.width), state, first)
+        let mut handle = Self::spawn(&format!("worker {rank}"), (&config.name, config.width), state, first)?;
+        handle.stripes = stripes;
+        Ok(handle)
     }
 
     /// Runs an all-reduce over all members of the job, and blocks until the result has arrived. Every
@@ -90,7 +95,17 @@ impl Handle<WorkerState> {
     /// [`AgentError::Regroup`] if members have joined; [`AgentError::Detached`] while the job continues without this
     /// worker; [`AgentError::Ended`] if the agent has ended, or ends before the result.
     pub fn all_reduce(&self, operation: AllReduce) -> Result<Reduced, AgentError> {
-        let request = ReduceRequest::new(operation);
+        let operation = JointAllReduce::from(operation);
+        Ok(self.all_reduce_stripes(operation.divided(self.stripes, self.width))?.joined())
+    }
+
+    /// Runs an all-reduce that is [divided](JointAllReduce::divided) among the worker's stripes, otherwise
+    /// like [`all_reduce`](Self::all_reduce).
+    ///
+    /// # Errors
+    /// As for [`all_reduce`](Self::all_reduce).
+    pub fn all_reduce_stripes(&self, operations: Vec<JointAllReduce>) -> Result<StripedReduced, AgentError> {
+        let request = ReduceRequest::new(operations);
         let result = self.request(|worker, now, reply| worker.reduce(now, request, reply))?;
         Ok(result.blocking_recv().map_err(|_| self.end_error())??.reduced)
     }

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tributary_protocol::{AllReduce, JointAllReduce, Reduced};
+use tributary_protocol::{JointAllReduce, StripedReduced};
 
 use super::members::Members;
 use super::training_progress::StepPart;
 
 /// A request for an all-reduce.
 pub(crate) struct ReduceRequest {
-    pub(crate) operation: JointAllReduce,
+    /// The operation of each stripe; one if the first stripe runs all of it.
+    pub(crate) operations: Vec<JointAllReduce>,
     /// The time limit of the all-reduce, counted from the end of the preceding all-reduce; `None` if it
     /// has no limit.
     pub(crate) deadline: Option<Duration>,
@@ -31,9 +32,9 @@ pub(crate) struct ReduceRequest {
 
 impl ReduceRequest {
     /// Returns a request without a limit or a position, which keeps nothing.
-    pub(crate) fn new(operation: AllReduce) -> Self {
+    pub(crate) fn new(operations: Vec<JointAllReduce>) -> Self {
         Self {
-            operation: operation.into(),
+            operations,
             deadline: None,
             regroup: 0,
             part: StepPart::Other,
@@ -46,7 +47,7 @@ impl ReduceRequest {
 /// The result of an all-reduce.
 #[derive(Debug)]
 pub(crate) struct Completion {
-    pub(crate) reduced: Reduced,
+    pub(crate) reduced: StripedReduced,
     /// The members of the job at the time of the result.
     pub(crate) members: Arc<Members>,
     /// The value that was kept with the data.

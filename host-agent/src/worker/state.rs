@@ -9,8 +9,7 @@ use mio::Waker;
 use tokio::sync::oneshot;
 use tributary_api::{JobConfig, Role, v1};
 use tributary_protocol::{
-    CollectiveError, FinishedSlice, OperationEvent, OperationId, Reduced, Time, Timers, WorkerProgress,
-    WorkerStats,
+    CollectiveError, FinishedSlice, OperationId, StripedReduced, Time, Timers, WorkerProgress, WorkerStats,
 };
 use tributary_wire::{FrameView, JobId, Rank, Seq, SliceWidth};
 
@@ -146,8 +145,8 @@ impl WorkerState {
     }
 
     fn start(&mut self, now: Time, request: ReduceRequest, reply: ReduceReply) {
-        let ReduceRequest { operation, deadline, part, position, held, .. } = request;
-        match self.stripes.start(operation) {
+        let ReduceRequest { operations, deadline, part, position, held, .. } = request;
+        match self.stripes.start(operations) {
             Ok(id) => {
                 let synchronises = self.joined.take();
                 self.held.insert(id, held);
@@ -321,11 +320,11 @@ impl WorkerState {
         Ok(())
     }
 
-    fn completed(&mut self, now: Time, operation: OperationId, pending: Pending, reduced: Reduced) {
+    fn completed(&mut self, now: Time, operation: OperationId, pending: Pending, reduced: StripedReduced) {
         let Pending { reply, part, synchronises, .. } = pending;
         let held = self.held.remove(&operation);
         let result = match synchronises {
-            Some(joined) if !regroup::is_led(&reduced) => Err(self.synchronise_again(joined)),
+            Some(joined) if !regroup::is_led(&reduced.reduced) => Err(self.synchronise_again(joined)),
             _ => Ok(Completion { reduced, members: Arc::clone(&self.members), held }),
         };
         self.answer(now, part, reply, result);
@@ -455,16 +454,12 @@ impl StateMachine for WorkerState {
     }
 
     fn report(&mut self, now: Time) {
-        while let Some(event) = self.stripes.poll_event() {
-            let (OperationEvent::Completed { operation, .. } | OperationEvent::Failed { operation, .. }) =
-                &event;
+        while let Some((operation, outcome)) = self.stripes.poll_ended() {
             // The caller of an abandoned operation has already got its answer.
-            let Some(pending) = self.pending.remove(operation) else { continue };
-            match event {
-                OperationEvent::Completed { operation, reduced } => {
-                    self.completed(now, operation, pending, reduced);
-                }
-                OperationEvent::Failed { error, .. } => self.failed(now, pending, error),
+            let Some(pending) = self.pending.remove(&operation) else { continue };
+            match outcome {
+                Ok(reduced) => self.completed(now, operation, pending, reduced),
+                Err(error) => self.failed(now, pending, error),
             }
         }
         self.note_oldest(now);

@@ -4,7 +4,6 @@
 //! only to stop it or to learn its position; the other threads never wait for the worker's thread.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,10 +11,11 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use mio::Waker;
 use tributary_api::{JobConfig, Role};
 use tributary_protocol::{
-    ConfigError, FinishedSlice, JointAllReduce, OperationEvent, OperationId, StartError, Stripe,
-    StripedOutcome, Time, Timers, Worker, WorkerConfig, WorkerProgress, WorkerStats, stripe_ranges,
+    CollectiveError, ConfigError, FinishedSlice, JointAllReduce, OperationEvent, OperationId, StartError,
+    Stripe, StripedOutcome, StripedReduced, StripesError, Time, Timers, Worker, WorkerConfig, WorkerProgress,
+    WorkerStats,
 };
-use tributary_wire::{FrameView, JobId, Kind, MacAddr, Seq, SliceWidth};
+use tributary_wire::{FrameView, JobId, Kind, MacAddr, Seq};
 
 use crate::AgentStats;
 use crate::driver::{Driver, StateMachine};
@@ -84,7 +84,7 @@ fn worker(config: &JobConfig, timers: Timers, stripe: Stripe) -> Result<Worker, 
     let Role::Worker { rank, secret, confidential, .. } = &config.role else {
         return Err(other_role(config));
     };
-    let first = || ConfigError::Stripes { stripes: config.start_seqs.len() as u32, window: config.window };
+    let first = || StripesError { stripes: config.start_seqs.len() as u32, window: config.window };
     Ok(Worker::new(WorkerConfig {
         stripe,
         job: config.job,
@@ -94,7 +94,11 @@ fn worker(config: &JobConfig, timers: Timers, stripe: Stripe) -> Result<Worker, 
         confidential: *confidential,
         width: config.width,
         window: config.window,
-        start: *config.start_seqs.get(stripe.number() as usize).ok_or_else(first)?,
+        start: *config
+            .start_seqs
+            .get(stripe.number() as usize)
+            .ok_or_else(first)
+            .map_err(ConfigError::from)?,
         begun: config.begun,
         timers: Timers { slice_time: config.slice_time, ..timers },
     })?)
@@ -107,8 +111,7 @@ pub(super) struct Stripes {
     others: Vec<OtherStripe>,
     reports: Receiver<Report>,
     timers: Timers,
-    width: SliceWidth,
-    /// The operations under way; empty if there is one stripe.
+    /// The operations under way, except those with an outcome.
     outcomes: BTreeMap<OperationId, StripedOutcome>,
 }
 
@@ -145,7 +148,8 @@ impl Stripes {
         ports: Vec<StripePort>,
         waker: &Arc<Waker>,
     ) -> Result<Self, AgentError> {
-        let mut stripes = Stripe::all(config.start_seqs.len() as u32, config.window)?;
+        let mut stripes =
+            Stripe::all(config.start_seqs.len() as u32, config.window).map_err(ConfigError::from)?;
         let own = worker(config, timers, stripes.next().unwrap_or(Stripe::WHOLE))?;
         let (sender, reports) = unbounded();
         let other = |(stripe, port): (Stripe, StripePort)| {
@@ -165,7 +169,7 @@ impl Stripes {
             Ok(OtherStripe { handle, state: public })
         };
         let others = stripes.zip(ports).map(other).collect::<Result<_, AgentError>>()?;
-        Ok(Self { own, others, reports, timers, width: config.width, outcomes: BTreeMap::new() })
+        Ok(Self { own, others, reports, timers, outcomes: BTreeMap::new() })
     }
 
     /// Begins anew with another configuration.
@@ -180,7 +184,7 @@ impl Stripes {
 
     fn first(&self) -> Result<Stripe, AgentError> {
         let count = self.count();
-        Ok(Stripe::all(count, count)?.next().unwrap_or(Stripe::WHOLE))
+        Ok(Stripe::all(count, count).map_err(ConfigError::from)?.next().unwrap_or(Stripe::WHOLE))
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -220,25 +224,23 @@ impl Stripes {
         self.others.iter().map(ask).collect()
     }
 
-    /// Starts an operation in all stripes, or queues it behind the operations under way.
+    /// Starts an operation in all stripes, or queues it behind the operations under way. `operations` has the
+    /// operation of each stripe, or only that of the first.
     ///
     /// # Errors
     /// As for [`Worker::start_joint`]. If another stripe has no memory, its thread ends, and the worker with it.
-    pub(super) fn start(&mut self, operation: JointAllReduce) -> Result<OperationId, StartError> {
-        if self.others.is_empty() {
-            return self.own.start_joint(operation);
-        }
-        operation.check()?;
-        let ranges: Vec<Range<usize>> = stripe_ranges(self.count(), &operation.tensor(), self.width);
-        let mut others = operation.divided(self.count(), self.width);
-        let id = self.own.start_joint(others.remove(0))?;
-        let mut parts = others.into_iter();
+    pub(super) fn start(&mut self, operations: Vec<JointAllReduce>) -> Result<OperationId, StartError> {
+        operations.iter().try_for_each(JointAllReduce::check)?;
+        let outcome = StripedOutcome::new(operations.iter().map(|operation| operation.first.data.len()));
+        let mut operations = operations.into_iter();
+        let Some(first) = operations.next() else { return Err(StartError::NoPart) };
+        let id = self.own.start_joint(first)?;
         for other in &self.others {
-            let part = parts.next();
+            let part = operations.next();
             // If the stripe's thread has ended, `check` returns the reason.
             let _ = other.handle.send(move |driver| start(driver, part));
         }
-        self.outcomes.insert(id, StripedOutcome::new(&ranges));
+        self.outcomes.insert(id, outcome);
         Ok(id)
     }
 
@@ -334,30 +336,23 @@ impl Stripes {
         ended.map_or(Ok(()), |other| Err(other.handle.end_error()))
     }
 
-    /// Returns the next event of an operation. An operation is complete if it is complete in all stripes, and
-    /// fails with the first error of a stripe.
-    pub(super) fn poll_event(&mut self) -> Option<OperationEvent> {
+    /// Returns the next operation that has ended, with its outcome. An operation is complete if it is complete
+    /// in all stripes, and fails with the first error of a stripe.
+    pub(super) fn poll_ended(&mut self) -> Option<(OperationId, Result<StripedReduced, CollectiveError>)> {
         loop {
             let own = self.own.poll_event().map(|event| Report { stripe: 0, event });
             let Report { stripe, event } = own.or_else(|| self.reports.try_recv().ok())?;
-            if self.others.is_empty() {
-                return Some(event);
-            }
             let (OperationEvent::Completed { operation, .. } | OperationEvent::Failed { operation, .. }) =
-                &event;
-            let operation = *operation;
+                event;
             let Some(outcome) = self.outcomes.get_mut(&operation) else { continue };
-            let ended = match event {
-                OperationEvent::Completed { reduced, .. } => {
-                    let Some(all) = outcome.complete(stripe, reduced) else { continue };
-                    OperationEvent::Completed { operation, reduced: all.joined() }
-                }
-                OperationEvent::Failed { error, .. } => {
-                    OperationEvent::Failed { operation, error: outcome.error(stripe, error) }
-                }
+            let outcome = match event {
+                OperationEvent::Completed { reduced, .. } => outcome.complete(stripe, reduced).map(Ok),
+                OperationEvent::Failed { error, .. } => Some(Err(outcome.error(stripe, error))),
             };
-            self.outcomes.remove(&operation);
-            return Some(ended);
+            if let Some(outcome) = outcome {
+                self.outcomes.remove(&operation);
+                return Some((operation, outcome));
+            }
         }
     }
 

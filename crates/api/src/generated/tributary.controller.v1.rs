@@ -805,6 +805,9 @@ pub struct Job {
     /// If this is the job of a group, the name of the job with the group's processes.
     #[prost(string, tag = "16")]
     pub group_of: ::prost::alloc::string::String,
+    /// The number of threads with which each agent and the server process the job's slices.
+    #[prost(uint32, tag = "17")]
+    pub threads: u32,
 }
 /// A participant of a job.
 #[derive(Clone, PartialEq, ::prost::Message)]

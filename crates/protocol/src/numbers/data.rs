@@ -379,6 +379,16 @@ pub struct Run {
     pub complete: u32,
 }
 
+impl Run {
+    /// Adds the run at the end of `runs`. It extends the last run if its sums have the same members.
+    pub(crate) fn push_to(self, runs: &mut Vec<Self>) {
+        match runs.last_mut() {
+            Some(last) if *last == (Self { len: last.len, ..self }) => last.len += self.len,
+            _ => runs.push(self),
+        }
+    }
+}
+
 /// The sums of the elements.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sums {

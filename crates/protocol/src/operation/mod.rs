@@ -17,7 +17,7 @@ use crate::numbers::bound::Bound;
 use crate::numbers::fixed_point::{MAX_TOTAL_WEIGHT, Scale, Total};
 use crate::numbers::lanes::{Lanes, not_finite_lane, withheld_lane, withholder};
 use crate::numbers::{Elements, GradientData, NotFinite, OwnedPart, Part, Reduced, Run, Tensor, filled};
-use crate::stripes::{Stripe, push};
+use crate::stripe::Stripe;
 use crate::tags::{Agreed, Meaning, Membership, Subject, SubjectDigests, name_hash};
 pub use event::{OperationEvent, OperationId};
 use layout::Layout;
@@ -596,7 +596,7 @@ impl<C> Operation<C> {
             let Totals { weight, contributors, .. } = *totals;
             let complete = self.complete(slice, contributors);
             let run = Run { len: self.layout.elements(slice).len(), weight, contributors, complete };
-            push(&mut runs, run);
+            run.push_to(&mut runs);
         }
         let is_cut = runs.iter().any(|run| run.complete < run.contributors);
         if is_cut && self.tensor.element_type.float_exponents().is_none() {

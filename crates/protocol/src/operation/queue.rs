@@ -9,7 +9,7 @@ use super::layout::Layout;
 use super::{Buffers, Operation, OperationEvent, OperationId, Tensor};
 use crate::error::StartError;
 use crate::numbers::{Bounds, Collective, ElementType, Elements, Part};
-use crate::stripes::Stripe;
+use crate::stripe::Stripe;
 use crate::tags::Membership;
 
 /// The operations under way, oldest first.

@@ -17,7 +17,7 @@ use crate::error::StartError;
 use crate::masks::Masks;
 use crate::numbers::Tensor;
 use crate::operation::{OperationEvent, OperationId};
-use crate::stripes::Stripe;
+use crate::stripe::Stripe;
 use crate::takeover::FinishedSlice;
 use crate::time::Time;
 use crate::vouch::Vouchers;

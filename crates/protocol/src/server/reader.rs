@@ -10,7 +10,7 @@ use crate::error::StartError;
 use crate::masks::{MaskedSlice, Masks};
 use crate::numbers::Tensor;
 use crate::operation::{Buffers, OperationEvent, OperationId, Operations};
-use crate::stripes::Stripe;
+use crate::stripe::Stripe;
 use crate::tags::Membership;
 
 /// Assembles the operations from the slices that the server finishes.

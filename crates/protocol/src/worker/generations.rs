@@ -43,6 +43,30 @@ pub struct WorkerProgress {
     pub dues: Vec<Seq>,
 }
 
+impl WorkerProgress {
+    /// Returns the progress of a worker from that of its stripes, in the order of the stripes.
+    pub fn of_stripes(stripes: &[Self]) -> Self {
+        let begun = stripes.iter().map(|stripe| stripe.begun).max().unwrap_or_default();
+        let idle = stripes.iter().all(|stripe| stripe.idle && stripe.begun == begun);
+        let next = stripes.iter().flat_map(|stripe| stripe.next.iter().copied()).collect();
+        let mut dues: Vec<Seq> = stripes.iter().flat_map(|stripe| stripe.dues.iter().copied()).collect();
+        let mask = (dues.len() as u32).wrapping_sub(1);
+        dues.sort_unstable_by_key(|due| due.0 & mask);
+        Self { begun, next, idle, dues }
+    }
+
+    /// Returns the oldest slice whose result the worker awaits, in any stripe.
+    pub fn oldest_awaited(&self) -> Option<Seq> {
+        let mask = (self.next.len() as u32).wrapping_sub(1);
+        let ahead = |due: &Seq| {
+            let next = self.next.iter().find(|next| (next.0 ^ due.0) & mask == 0)?;
+            next.is_newer_than(*due).then(|| (next.distance(*due), *due))
+        };
+        let oldest = self.dues.iter().filter_map(ahead).max_by_key(|(ahead, _)| *ahead);
+        oldest.filter(|_| !self.idle).map(|(_, due)| due)
+    }
+}
+
 /// The generations in which the slices under way may have been summed.
 #[derive(Debug, Clone)]
 pub(super) struct Generations {

@@ -5,7 +5,7 @@
 
 use tributary_wire::{JobId, Operator, Seq, Totals, ValuesView};
 
-use crate::stripes::Stripe;
+use crate::stripe::Stripe;
 use crate::tags::PadSum;
 use crate::takeover::FinishedSlice;
 use crate::time::Time;

@@ -1,8 +1,8 @@
 //! Tests of jobs whose workers have several stripes.
 
 use tributary_protocol::{
-    AllReduce, ConfigError, GradientData, JointAllReduce, OperationId, Stripe, Sums, Worker, WorkerConfig,
-    stripe_ranges,
+    AllReduce, ConfigError, GradientData, JointAllReduce, OperationId, Stripe, StripesError, Sums, Worker,
+    WorkerConfig, stripe_ranges,
 };
 use tributary_wire::{Rank, Seq, SliceWidth};
 
@@ -76,7 +76,7 @@ fn small_operations_run_in_the_first_stripe() {
 fn stripes_that_do_not_fit_the_window_are_refused() {
     for (stripes, window) in [(3, 64), (0, 64), (128, 256), (8, 4)] {
         let error = Stripe::all(stripes, window).err().unwrap();
-        assert_eq!(error, ConfigError::Stripes { stripes, window });
+        assert_eq!(error, StripesError { stripes, window });
     }
     let second = Stripe::all(4, 64).unwrap().nth(1).unwrap();
     assert!(second.contains(second.first()) && second.contains(Seq(6)) && !second.contains(Seq(5)));

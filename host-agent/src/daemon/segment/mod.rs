@@ -67,13 +67,20 @@ impl ElementRange {
         self.tensor().memory_of_part()
     }
 
-    fn tensor(self) -> Tensor {
+    /// Returns the range as a tensor without a name.
+    pub(crate) fn tensor(self) -> Tensor {
         Tensor {
             name: String::new(),
             element_type: self.element_type,
             len: self.count,
             collective: Collective::AllReduce,
         }
+    }
+
+    /// Returns the elements from number `range.start` to `range.end`.
+    pub(crate) fn within(self, range: &Range<usize>) -> Self {
+        let offset = self.offset + range.start * self.element_type.bytes();
+        Self { offset, count: range.len(), ..self }
     }
 
     /// Returns the number of bytes of the elements.

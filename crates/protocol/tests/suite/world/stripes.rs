@@ -1,11 +1,10 @@
 //! A worker of several stripes. A host runs each in a thread of its own; here one thread runs all.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
 
 use tributary_protocol::{
     ConfigError, FinishedSlice, JointAllReduce, OperationEvent, OperationId, StartError, Stripe,
-    StripedOutcome, Time, Worker, WorkerConfig, WorkerProgress, stripe_ranges,
+    StripedOutcome, Time, Worker, WorkerConfig, WorkerProgress,
 };
 use tributary_wire::{Header, Hop, JobId, Rank, Seq, SliceWidth, ValuesView};
 
@@ -27,7 +26,7 @@ impl Stripes {
         };
         let all = Stripe::all(starts.len() as u32, config.window)?;
         Ok(Self {
-            workers: all.map(worker).collect::<Result<_, _>>()?,
+            workers: all.map(worker).collect::<Result<_, ConfigError>>()?,
             width: config.width,
             outcomes: BTreeMap::new(),
             events: VecDeque::new(),
@@ -39,17 +38,16 @@ impl Stripes {
     }
 
     pub(crate) fn start_joint(&mut self, operation: JointAllReduce) -> Result<OperationId, StartError> {
-        let stripes = self.workers.len() as u32;
-        let ranges: Vec<Range<usize>> = stripe_ranges(stripes, &operation.tensor(), self.width);
-        let mut parts = operation.divided(stripes, self.width).into_iter();
-        assert_eq!(parts.len(), ranges.len());
+        let parts = operation.divided(self.workers.len() as u32, self.width);
+        let outcome = StripedOutcome::new(parts.iter().map(|part| part.first.data.len()));
+        let mut parts = parts.into_iter();
         let start = |worker: &mut Worker| match parts.next() {
             Some(part) => worker.start_joint(part),
             None => Ok(worker.start_elsewhere()),
         };
         let ids = self.all().map(start).collect::<Result<Vec<_>, _>>()?;
         assert!(ids.iter().all(|id| *id == ids[0]), "stripes count operations alike");
-        self.outcomes.insert(ids[0], StripedOutcome::new(&ranges));
+        self.outcomes.insert(ids[0], outcome);
         Ok(ids[0])
     }
 

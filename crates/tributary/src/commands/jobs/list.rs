@@ -138,6 +138,7 @@ fn job_json(job: &v1::Job, slices: Option<Slices>) -> Value {
         "slices_at_least": slices.is_some_and(|slices| slices.at_least),
         "waiting_for": job.waiting_for,
         "generation": job.generation,
+        "threads": job.threads,
         "last_change": job.last_change,
         "setback": job.setback,
         "fallbacks": job.fallbacks.iter().map(|fallback| &fallback.description).collect::<Vec<_>>(),

@@ -1,90 +1,18 @@
-//! Stripes: the parts of a job that a worker's threads run beside each other.
-//!
-//! A job with N stripes (a power of two) divides its slices by their numbers: slice s belongs to stripe (s − 1) mod N.
-//! A slot of the window therefore belongs to one stripe, and the stripes share no state. Each stripe counts the job's
-//! operations alike. A large operation has elements in all stripes, and a small one only in the first.
+//! Operations that the [stripes](crate::Stripe) of a worker run together.
 
 use std::iter;
 use std::ops::Range;
 
-use tributary_wire::{Seq, SliceWidth};
+use tributary_wire::SliceWidth;
 
-use crate::config::ConfigError;
 use crate::error::CollectiveError;
 use crate::numbers::{
-    Collective, GradientData, JointAllReduce, NotFinite, OwnedPart, Part, Reduced, Run, Sums, Tensor,
+    Collective, GradientData, JointAllReduce, NotFinite, OwnedPart, Part, Reduced, Sums, Tensor,
 };
-use crate::worker::WorkerProgress;
-
-/// The largest number of stripes.
-pub const MOST_STRIPES: u32 = 64;
 
 /// The smallest number of slices of a stripe. An operation that has fewer for each stripe runs in the first
 /// stripe only, because waking the other threads would take longer.
 const LEAST_SLICES: usize = 32;
-
-/// One of the stripes of a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stripe {
-    number: u32,
-    /// The binary logarithm of the number of stripes.
-    bits: u32,
-}
-
-impl Stripe {
-    /// The only stripe of a job that has one.
-    pub const WHOLE: Self = Self { number: 0, bits: 0 };
-
-    /// Returns all stripes of a job with `count` stripes and this window, in order.
-    ///
-    /// # Errors
-    /// [`ConfigError::Stripes`] if the number is not a power of two up to [`MOST_STRIPES`], or is larger than the window.
-    pub fn all(count: u32, window: u32) -> Result<impl Iterator<Item = Self>, ConfigError> {
-        if !count.is_power_of_two() || count > MOST_STRIPES.min(window) {
-            return Err(ConfigError::Stripes { stripes: count, window });
-        }
-        Ok((0..count).map(move |number| Self { number, bits: count.ilog2() }))
-    }
-
-    /// Returns the number of the stripe, from 0.
-    pub fn number(self) -> u32 {
-        self.number
-    }
-
-    /// Returns the first slice of the stripe in a new job.
-    pub fn first(self) -> Seq {
-        Seq::FIRST.plus(self.number)
-    }
-
-    /// Returns true if the slice belongs to this stripe.
-    pub fn contains(self, seq: Seq) -> bool {
-        self.first().0 & self.mask() == seq.0 & self.mask()
-    }
-
-    fn mask(self) -> u32 {
-        (1 << self.bits) - 1
-    }
-
-    /// Returns the number of the stripe's slots in a window of `window` slots.
-    pub(crate) fn window(self, window: u32) -> u32 {
-        window >> self.bits
-    }
-
-    /// Returns the index of a slice's slot among the slots of the stripe, if the window has enough slots.
-    pub(crate) fn index(self, seq: Seq) -> u32 {
-        seq.0 >> self.bits
-    }
-
-    /// Returns the stripe's slice that comes `count` slices of the stripe after `seq`.
-    pub(crate) fn after(self, seq: Seq, count: u64) -> Seq {
-        seq.plus((count as u32) << self.bits)
-    }
-
-    /// Returns the distance of `seq` ahead of `other`, in slices of the stripe.
-    pub(crate) fn distance(self, seq: Seq, other: Seq) -> i32 {
-        seq.distance(other) >> self.bits
-    }
-}
 
 /// Returns the elements of each of `stripes` stripes in an operation on this tensor, with slices of this
 /// width. There is one range if the operation runs in the first stripe only.
@@ -154,30 +82,6 @@ fn split_off(data: &mut GradientData, at: usize) -> GradientData {
     }
 }
 
-impl WorkerProgress {
-    /// Returns the progress of a worker from that of its stripes, in the order of the stripes.
-    pub fn of_stripes(stripes: &[Self]) -> Self {
-        let begun = stripes.iter().map(|stripe| stripe.begun).max().unwrap_or_default();
-        let idle = stripes.iter().all(|stripe| stripe.idle && stripe.begun == begun);
-        let next = stripes.iter().flat_map(|stripe| stripe.next.iter().copied()).collect();
-        let mut dues: Vec<Seq> = stripes.iter().flat_map(|stripe| stripe.dues.iter().copied()).collect();
-        let mask = (dues.len() as u32).wrapping_sub(1);
-        dues.sort_unstable_by_key(|due| due.0 & mask);
-        Self { begun, next, idle, dues }
-    }
-
-    /// Returns the oldest slice whose result the worker awaits, in any stripe.
-    pub fn oldest_awaited(&self) -> Option<Seq> {
-        let mask = (self.next.len() as u32).wrapping_sub(1);
-        let ahead = |due: &Seq| {
-            let next = self.next.iter().find(|next| (next.0 ^ due.0) & mask == 0)?;
-            next.is_newer_than(*due).then(|| (next.distance(*due), *due))
-        };
-        let oldest = self.dues.iter().filter_map(ahead).max_by_key(|(ahead, _)| *ahead);
-        oldest.filter(|_| !self.idle).map(|(_, due)| due)
-    }
-}
-
 /// The outcomes of an operation's stripes, until all have arrived.
 #[derive(Debug, Clone)]
 pub struct StripedOutcome {
@@ -187,12 +91,15 @@ pub struct StripedOutcome {
 }
 
 impl StripedOutcome {
-    /// Prepares the outcome of an operation whose stripes have these elements, in order.
-    pub fn new(ranges: &[Range<usize>]) -> Self {
-        Self {
-            stripes: ranges.iter().map(|range| (range.start, None)).collect(),
-            len: ranges.last().map_or(0, |range| range.end),
-        }
+    /// Prepares the outcome of an operation whose stripes have these numbers of elements, in order.
+    pub fn new(lens: impl Iterator<Item = usize>) -> Self {
+        let mut len = 0;
+        let mut first = |stripe: usize| {
+            len += stripe;
+            len - stripe
+        };
+        let stripes = lens.map(|stripe| (first(stripe), None)).collect();
+        Self { stripes, len }
     }
 
     /// Stores the result of a stripe. Returns the results of all stripes, in order, if they have arrived.
@@ -260,7 +167,7 @@ impl StripedReduced {
             // A member may have left between the beginnings of the stripes.
             reduced.weight = reduced.weight.max(weight);
             reduced.contributors = reduced.contributors.max(contributors);
-            runs.into_iter().for_each(|run| push(&mut reduced.runs, run));
+            runs.into_iter().for_each(|run| run.push_to(&mut reduced.runs));
             let at = not_finite.map(|found| NotFinite { element: first + found.element, ..found });
             reduced.not_finite = reduced.not_finite.or(at);
             all.further.push(sums);
@@ -282,13 +189,5 @@ impl StripedReduced {
             }
         }
         reduced
-    }
-}
-
-/// Adds a run at the end of `runs`. It extends the last run if its sums have the same members.
-pub(crate) fn push(runs: &mut Vec<Run>, run: Run) {
-    match runs.last_mut() {
-        Some(last) if *last == (Run { len: last.len, ..run }) => last.len += run.len,
-        _ => runs.push(run),
     }
 }
