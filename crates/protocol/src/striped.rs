@@ -10,12 +10,13 @@ use crate::numbers::{
     Collective, GradientData, JointAllReduce, NotFinite, OwnedPart, Part, Reduced, Sums, Tensor,
 };
 
-/// The smallest number of slices of a stripe. An operation that has fewer for each stripe runs in the first
-/// stripe only, because waking the other threads would take longer.
+/// The smallest number of slices of a stripe.
+/// An operation that has fewer for each stripe runs in the first stripe only, because waking the other threads would take
+/// longer.
 const LEAST_SLICES: usize = 32;
 
-/// Returns the elements of each of `stripes` stripes in an operation on this tensor, with slices of this
-/// width. There is one range if the operation runs in the first stripe only.
+/// Returns the elements of each of `stripes` stripes in an operation on this tensor.
+/// There is one range if the operation runs in the first stripe only.
 pub fn ranges(stripes: u32, tensor: &Tensor, width: SliceWidth) -> Vec<Range<usize>> {
     let in_slice = width.values() * tensor.element_type.elements_in_value();
     let (stripes, slices) = (stripes as usize, tensor.len.div_ceil(in_slice));

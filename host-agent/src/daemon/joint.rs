@@ -264,8 +264,8 @@ fn failed(member: &Member, error: &AgentError) -> v1::AllReduceResponse {
     messages::failed(&agent_status(error, None), true, member.has_ended())
 }
 
-/// Adds the elements of all processes. Returns the host's contribution in each stripe, and the value that
-/// keeps its memory.
+/// Adds the elements of all processes.
+/// Returns the host's contribution in each stripe, and the value that keeps its memory.
 async fn contribution(
     pending: &[Pending],
     agent: &WorkerAgent,

@@ -1,4 +1,6 @@
-//! The stripes of a worker: the first runs in the worker's thread, and each other in a thread of its own.
+//! The stripes of a worker.
+//!
+//! The first runs in the worker's thread, and each other in a thread of its own.
 //!
 //! The worker's thread starts operations in all stripes, and puts their results together. It waits for another thread
 //! only to stop it or to learn its position; the other threads never wait for the worker's thread.
@@ -172,7 +174,7 @@ impl Stripes {
         Ok(Self { own, others, reports, timers, outcomes: BTreeMap::new() })
     }
 
-    /// Begins anew with another configuration.
+    /// Restarts all stripes with another configuration.
     pub(super) fn restart(&mut self, config: &JobConfig) -> Result<(), AgentError> {
         self.own = worker(config, self.timers, self.first()?)?;
         self.outcomes.clear();
@@ -224,8 +226,8 @@ impl Stripes {
         self.others.iter().map(ask).collect()
     }
 
-    /// Starts an operation in all stripes, or queues it behind the operations under way. `operations` has the
-    /// operation of each stripe, or only that of the first.
+    /// Starts an operation in all stripes, or queues it behind the operations under way.
+    /// `operations` has the operation of each stripe, or only that of the first.
     ///
     /// # Errors
     /// As for [`Worker::start_joint`]. If another stripe has no memory, its thread ends, and the worker with it.
@@ -336,8 +338,8 @@ impl Stripes {
         ended.map_or(Ok(()), |other| Err(other.handle.end_error()))
     }
 
-    /// Returns the next operation that has ended, with its outcome. An operation is complete if it is complete
-    /// in all stripes, and fails with the first error of a stripe.
+    /// Returns the next operation that has ended, with its outcome.
+    /// An operation is complete if it is complete in all stripes, and fails with the first error of a stripe.
     pub(super) fn poll_ended(&mut self) -> Option<(OperationId, Result<StripedReduced, CollectiveError>)> {
         loop {
             let own = self.own.poll_event().map(|event| Report { stripe: 0, event });
