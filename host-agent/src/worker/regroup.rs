@@ -23,8 +23,8 @@ pub struct Regroup {
     pub ranks: Vec<Rank>,
     /// Ranks of the members that have joined.
     pub joined: Vec<Rank>,
-    /// The lowest rank that was already a member before the change; if there is none, the lowest rank of
-    /// all.
+    /// The rank whose parameters count: the lowest one that has synchronised with the others before.
+    /// If there is none, it is the lowest of those that have been members for the longest time.
     pub leader: Rank,
     /// Ranks whose data the members process after the change, ascending.
     pub shards: Vec<Rank>,
@@ -35,6 +35,8 @@ pub struct Regroup {
 pub(super) struct Joined {
     pub(super) generation: u32,
     ranks: Vec<Rank>,
+    /// The joiners of earlier generations with which the members have not synchronised, oldest first.
+    earlier: Vec<Vec<Rank>>,
     /// All members of that generation, not of the present one. Members may request an all-reduce in
     /// different generations, and all must get the same answer.
     members: Arc<Members>,
@@ -45,13 +47,26 @@ impl Joined {
     pub(super) fn new(config: &JobConfig, members: &Arc<Members>) -> Option<Self> {
         let JobConfig { generation, joined, regroup, .. } = config;
         let (generation, ranks, members) = (*generation, joined.clone(), Arc::clone(members));
-        (*regroup || !joined.is_empty()).then_some(Self { generation, ranks, members })
+        let earlier = Vec::new();
+        (*regroup || !joined.is_empty()).then_some(Self { generation, ranks, earlier, members })
+    }
+
+    /// Adds the joiners of an earlier generation with which the members have not synchronised.
+    pub(super) fn with_earlier(mut self, earlier: Self) -> Self {
+        self.earlier = earlier.earlier.into_iter().chain([earlier.ranks]).collect();
+        self
     }
 
     /// Returns the answer to the process. The leader is one of the `present` members.
     pub(super) fn regroup(&self, present: &Members) -> Regroup {
-        let is_new = |rank: &&Rank| self.ranks.contains(rank);
-        let leader = present.ranks.iter().find(|rank| !is_new(rank)).or(present.ranks.first());
+        // All members that may lead take the same rank for the leader: a member that has synchronised knows all joiners, and
+        // a joiner knows those of its own generation and of later ones. So no joiner takes itself for the leader while an
+        // earlier member is there.
+        let waiting: Vec<&Vec<Rank>> = self.earlier.iter().chain([&self.ranks]).collect();
+        let in_step = present.ranks.iter().find(|rank| !waiting.iter().any(|ranks| ranks.contains(rank)));
+        let oldest =
+            || waiting.iter().find_map(|ranks| present.ranks.iter().find(|rank| ranks.contains(rank)));
+        let leader = in_step.or_else(oldest);
         Regroup {
             generation: self.generation,
             ranks: self.members.ranks.clone(),
@@ -90,7 +105,9 @@ mod tests {
         };
         let regroup = |joined: &[u16], present: &[u16]| {
             let then = Arc::new(members(5, &[0, 1, 2, 3]));
-            Joined { generation: 5, ranks: ranks(joined), members: then }.regroup(&members(7, present))
+            let earlier = Vec::new();
+            Joined { generation: 5, ranks: ranks(joined), earlier, members: then }
+                .regroup(&members(7, present))
         };
         let expected = Regroup {
             generation: 5,
@@ -103,6 +120,29 @@ mod tests {
         assert_eq!(regroup(&[0, 1], &[0, 2, 3]), expected);
         assert_eq!(regroup(&[0, 2], &[0, 2]).leader, Rank::new(0));
         assert_eq!(regroup(&[], &[2, 3]).leader, Rank::new(2), "nobody has joined");
+    }
+
+    #[test]
+    fn a_joiner_that_has_not_synchronised_does_not_lead_when_another_joins() {
+        let members = |present: &[u16]| {
+            let (lost, processes) = (BTreeMap::new(), ProcessCounts::default());
+            Arc::new(Members { generation: 5, ranks: ranks(present), shards: Vec::new(), lost, processes })
+        };
+        let joined = |joined: &[u16]| {
+            let (ranks, earlier) = (ranks(joined), Vec::new());
+            Joined { generation: 5, ranks, earlier, members: members(&[0, 1, 2, 3]) }
+        };
+        let leader = |view: &Joined, present: &[u16]| view.regroup(&members(present)).leader.get();
+        // Rank 1 has joined, and then rank 0, before the members have synchronised. Ranks 1 to 3 know both joiners.
+        let (of_older, of_joiner) = (joined(&[0]).with_earlier(joined(&[1])), joined(&[0]));
+        assert_eq!(leader(&of_older, &[0, 1, 2, 3]), 2);
+        assert_ne!(leader(&of_joiner, &[0, 1, 2, 3]), 0);
+        // All others are gone: both take rank 1 for the leader.
+        assert_eq!((leader(&of_older, &[0, 1]), leader(&of_joiner, &[0, 1])), (1, 1));
+        // Rank 2 has joined before both, and knows all; the others know of later joiners only.
+        let of_oldest = joined(&[0]).with_earlier(joined(&[1]).with_earlier(joined(&[2])));
+        assert_eq!(leader(&of_oldest, &[0, 1, 2]), 2);
+        assert_eq!(leader(&of_older, &[0, 1, 2]), 2);
     }
 
     #[test]

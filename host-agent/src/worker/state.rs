@@ -305,10 +305,18 @@ impl WorkerState {
         let joined = Joined::new(config, &members);
         // Operations that have not begun must wait until the members have synchronised.
         let withdrawn = if joined.is_some() { self.stripes.withdraw_waiting()? } else { Vec::new() };
+        // If one of them was to synchronise the members, they still have to.
+        let mut unfinished = withdrawn.iter().filter_map(|id| self.pending.get_mut(id)?.synchronises.take());
+        if let Some(earlier) = unfinished.next() {
+            self.joined.get_or_insert(earlier);
+        }
         self.stripes.change(now, config)?;
         self.path = path;
         self.members = members;
-        self.joined = joined.or(self.joined.take());
+        self.joined = match (joined, self.joined.take()) {
+            (Some(joined), Some(earlier)) => Some(joined.with_earlier(earlier)),
+            (joined, earlier) => joined.or(earlier),
+        };
         self.moved = now;
         for operation in withdrawn {
             self.held.remove(&operation);

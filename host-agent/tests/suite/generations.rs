@@ -405,6 +405,25 @@ async fn all_members_take_over_the_leaders_parameters_when_one_has_joined() {
 }
 
 #[tokio::test]
+async fn a_joiner_that_has_not_synchronised_does_not_lead_when_another_joins() {
+    let mut fabric = Fabric::start(3, honest()).await;
+    let elastic = || JoinOptions::default().elastic();
+    let [gone, also_gone, mut third] = fabric.join_all(elastic()).await;
+    remove(&mut fabric, 0, gone).await;
+    remove(&mut fabric, 1, also_gone).await;
+    // The second joins, and then the first, before any process has started an all-reduce. Both have no parameters that the
+    // others could use.
+    let mut second = join_again(&mut fabric, 1).await;
+    let mut first = join_again(&mut fabric, 0).await;
+    let (a, b, c) = tokio::join!(
+        synchronised(&mut first, 10.0),
+        synchronised(&mut second, 20.0),
+        synchronised(&mut third, 30.5)
+    );
+    assert_eq!([a, b, c], [30.5; 3]);
+}
+
+#[tokio::test]
 async fn a_process_that_has_given_up_synchronising_must_synchronise_before_it_reduces() {
     let mut fabric = Fabric::start(2, honest()).await;
     let [first, gone] = fabric.join_all(JoinOptions::default().elastic()).await;
