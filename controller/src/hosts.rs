@@ -51,6 +51,8 @@ pub(crate) struct Daemon {
     pub(crate) version: String,
     pub(crate) serves: bool,
     pub(crate) works: bool,
+    /// The number of processors that the daemon may use; 0 if it is unknown.
+    processors: u32,
     /// The time of the connection.
     pub(crate) since: Instant,
     /// The time at which the daemon's last message arrived.
@@ -72,12 +74,13 @@ impl Hosts {
     ) -> (HostSessionId, mpsc::Receiver<v1::HostOrder>) {
         let (orders, receiver) = mpsc::channel(ORDERS_PER_DAEMON);
         self.count += 1;
-        let v1::Hello { host, version, serves, works, .. } = hello;
+        let v1::Hello { host, version, serves, works, processors, .. } = hello;
         let daemon = Daemon {
             host: host.clone(),
             version: plain(version),
             serves: *serves,
             works: *works,
+            processors: *processors,
             since: now,
             heard: now,
             condition: None,
@@ -88,6 +91,12 @@ impl Hosts {
         self.refused.remove(host);
         self.daemons.insert(self.count, daemon);
         (self.count, receiver)
+    }
+
+    /// Returns the number of processors that the daemons of a host may use; `None` if it is unknown.
+    pub(crate) fn processors(&self, host: &str) -> Option<u32> {
+        let daemons = self.daemons.values().filter(|daemon| daemon.host == host && daemon.processors > 0);
+        daemons.map(|daemon| daemon.processors).max()
     }
 
     /// Removes a daemon whose stream has ended.

@@ -21,6 +21,11 @@ const DEFAULT_GRADIENT_BYTES: u64 = 4_000_000;
 const DEFAULT_JOIN_DEADLINE: Duration = Duration::from_secs(3600);
 /// The default of θ: 10 % of the processes.
 const DEFAULT_THETA: f64 = 0.1;
+/// The rate in bit/s for which one thread of an agent suffices.
+/// An agent needs about a second for each GiB.
+const RATE_OF_THREAD: u64 = 7_000_000_000;
+/// The number of a host's processors for each thread of a job. The training needs the others.
+const PROCESSORS_FOR_THREAD: u32 = 4;
 /// The upper limit for join deadlines. It is longer than any useful deadline.
 const LONGEST_JOIN_DEADLINE: Duration = Duration::from_secs(366 * 24 * 3600);
 
@@ -50,7 +55,7 @@ pub(crate) enum RequestError {
     #[error("a window of {0} slices: use a power of two, {MAX_WINDOW} at most")]
     Window(u32),
     /// The number of threads is not a power of two, or is too large.
-    #[error("{threads} threads: use a power of two, {most} at most")]
+    #[error("{threads} threads: use a power of two, {most} at most ({MOST_STRIPES}, and the job's window)")]
     Threads {
         /// The number of threads in the request.
         threads: u32,
@@ -105,8 +110,35 @@ pub(crate) fn job(
     Ok(job.with_widest_slices(topology, widest))
 }
 
-/// Returns the terms that the job's creator sets.
-pub(crate) fn terms(request: &v1::CreateJobRequest) -> Result<Terms, RequestError> {
+/// Returns the number of threads of a job whose creator has not set it.
+/// It is what the slowest host's link needs, and at most a quarter of the processors of each host.
+/// `processors` returns the number of a host's processors; `None` if it is unknown.
+pub(crate) fn default_threads(
+    topology: &Topology,
+    job: &JobRequest,
+    processors: impl Fn(&str) -> Option<u32>,
+) -> u32 {
+    let hosts = job.workers.iter().map(|member| member.host).chain([job.server]);
+    let of_host = |host: NodeKey| {
+        let links = topology.neighbours(host).into_iter();
+        let rate = links.map(|via| topology[via.link].rate).max().unwrap_or_default();
+        let needed = rate.div_ceil(RATE_OF_THREAD).min(MOST_STRIPES.into()) as u32;
+        let allowed = processors(&topology[host].name).unwrap_or_default() / PROCESSORS_FOR_THREAD;
+        (needed.max(1).next_power_of_two(), allowed)
+    };
+    let (needed, allowed) = hosts
+        .map(of_host)
+        .fold((MOST_STRIPES, u32::MAX), |(needed, allowed), host| (needed.min(host.0), allowed.min(host.1)));
+    let most = needed.min(allowed).min(job.window);
+    1 << most.max(1).ilog2()
+}
+
+/// Returns the terms that the job's creator sets. `default_threads` is the number of threads of a job
+/// whose creator has not set it.
+pub(crate) fn terms(
+    request: &v1::CreateJobRequest,
+    default_threads: impl FnOnce() -> u32,
+) -> Result<Terms, RequestError> {
     let join_deadline = match request.join_deadline_milliseconds {
         0 => DEFAULT_JOIN_DEADLINE,
         milliseconds => Duration::from_millis(milliseconds).min(LONGEST_JOIN_DEADLINE),
@@ -126,13 +158,17 @@ pub(crate) fn terms(request: &v1::CreateJobRequest) -> Result<Terms, RequestErro
         server_reads: request.server_reads,
         confidential: request.confidential,
         processes_per_host: processes(request.processes_per_host)?,
-        threads: threads(request)?,
+        threads: threads(request, default_threads)?,
     })
 }
 
-/// Returns the number of threads that a request sets.
-fn threads(request: &v1::CreateJobRequest) -> Result<u32, RequestError> {
-    let (threads, window) = (request.threads.max(1), window(request));
+/// Returns the number of threads that a request sets, or the default.
+fn threads(request: &v1::CreateJobRequest, default: impl FnOnce() -> u32) -> Result<u32, RequestError> {
+    let (threads, window) = match request.threads {
+        0 if request.server_reads => return Ok(1),
+        0 => return Ok(default()),
+        threads => (threads, window(request)),
+    };
     if Stripe::all(threads, window).is_err() {
         return Err(RequestError::Threads { threads, most: MOST_STRIPES.min(window) });
     }
@@ -216,6 +252,32 @@ mod tests {
     }
 
     #[test]
+    fn fast_links_get_threads_where_hosts_have_processors_for_them() {
+        const TEXT: &str = include_str!("../../topologies/two-workers.toml");
+        let threads = |rate: &str, window: u32, processors: [Option<u32>; 2]| {
+            let text = TEXT.replacen("50 Mbit/s", rate, 1);
+            assert_ne!(text, TEXT);
+            let topology = Topology::parse(&text, "two-workers").unwrap();
+            let job = JobRequest::of(&topology, window, DEFAULT_GRADIENT_BYTES).unwrap();
+            let [worker, server] = processors;
+            default_threads(&topology, &job, |host| if host == "ps" { server } else { worker })
+        };
+        let many = [Some(64); 2];
+        assert_eq!(
+            ["1 Gbit/s", "10 Gbit/s", "25 Gbit/s", "100 Gbit/s"].map(|rate| threads(rate, 256, many)),
+            [1, 2, 4, 16]
+        );
+        assert_eq!(threads("100 Gbit/s", 4, many), 4, "the window");
+        assert_eq!(
+            threads("100 Gbit/s", 256, [Some(64), Some(12)]),
+            2,
+            "the server's host has few processors"
+        );
+        assert_eq!(threads("100 Gbit/s", 256, [None, Some(64)]), 1, "unknown");
+        assert_eq!(threads("100 Gbit/s", 256, [Some(2), Some(64)]), 1);
+    }
+
+    #[test]
     fn what_is_asked_for_is_taken() {
         let topology = topology();
         let asked = v1::CreateJobRequest {
@@ -256,7 +318,7 @@ mod tests {
             error(v1::CreateJobRequest { aggregation: 7, ..named("a") }),
             "aggregation is 7, which this controller does not know"
         );
-        let terms = |request: v1::CreateJobRequest| terms(&request).unwrap_err().to_string();
+        let terms = |request: v1::CreateJobRequest| terms(&request, || 1).unwrap_err().to_string();
         assert_eq!(
             terms(v1::CreateJobRequest { degraded: 7, ..named("a") }),
             "degraded is 7, which this controller does not know"
@@ -270,11 +332,13 @@ mod tests {
         let threads = |threads, window| v1::CreateJobRequest { threads, window, ..named("a") };
         for (asked, most) in [(threads(3, 0), 64), (threads(128, 0), 64), (threads(8, 4), 4)] {
             let expected = RequestError::Threads { threads: asked.threads, most };
-            assert_eq!(self::terms(&asked).unwrap_err(), expected);
+            assert_eq!(self::terms(&asked, || 1).unwrap_err(), expected);
         }
         let reads = v1::CreateJobRequest { server_reads: true, ..threads(2, 0) };
-        assert_eq!(self::terms(&reads).unwrap_err(), RequestError::ThreadsOfReader(2));
-        assert_eq!(self::terms(&named("a")).unwrap().threads, 1);
+        assert_eq!(self::terms(&reads, || 1).unwrap_err(), RequestError::ThreadsOfReader(2));
+        assert_eq!(self::terms(&named("a"), || 4).unwrap().threads, 4);
+        let reads = v1::CreateJobRequest { server_reads: true, ..named("a") };
+        assert_eq!(self::terms(&reads, || 4).unwrap().threads, 1);
         let both = v1::CreateJobRequest { rigid: true, degraded: v1::Degraded::Auto.into(), ..named("a") };
         assert!(terms(both).starts_with("a rigid job cannot go on without degraded processes"));
         for window in [3, 2 * MAX_WINDOW] {

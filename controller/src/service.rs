@@ -72,7 +72,11 @@ impl Controller for Service {
         let invalid = |error: request::RequestError| Status::invalid_argument(error.to_string());
         let widest = self.manager.state().capacity.widest;
         let job = request::job(topology, widest, request.get_ref()).map_err(invalid)?;
-        let terms = request::terms(request.get_ref()).map_err(invalid)?;
+        let threads = || {
+            let state = self.manager.state();
+            request::default_threads(topology, &job, |host| state.hosts.processors(host))
+        };
+        let terms = request::terms(request.get_ref(), threads).map_err(invalid)?;
         let creator = self.access.check_creator(&request, &topology[job.server])?;
         let (request, manager) = (request.into_inner(), self.manager.clone());
         let asking = Asking { creator, waits: request.wait };

@@ -1,6 +1,7 @@
 //! One stream between a daemon and its controller, from the Hello message to the stream's end.
 
 use std::collections::BTreeMap;
+use std::thread;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -97,6 +98,7 @@ impl<'a> Conversation<'a> {
             mac: config.cable.as_ref().map(|cable| cable.address.octets().to_vec()).unwrap_or_default(),
             serves: config.serves,
             works: config.works,
+            processors: thread::available_parallelism().map_or(0, |processors| processors.get() as u32),
         };
         // The channel has room for the first report.
         let _ = reports.try_send(v1::HostReport { report: Some(Report::Hello(hello)) });

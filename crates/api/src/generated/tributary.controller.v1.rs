@@ -49,8 +49,8 @@ pub struct CreateJobRequest {
     /// The number of training processes on each worker's host. 0: the processes that join decide.
     #[prost(uint32, tag = "15")]
     pub processes_per_host: u32,
-    /// The number of threads with which each agent processes the job's slices: a power of two, 64 and the
-    /// window at most. 0: the controller's default, 1.
+    /// The number of threads with which each agent and the server process the job's slices: a power of
+    /// two, 64 and the window at most. 0: as many as the hosts' links need and their processors allow.
     #[prost(uint32, tag = "16")]
     pub threads: u32,
 }
@@ -370,6 +370,9 @@ pub struct Hello {
     /// True if the host can be a worker: training processes run on it.
     #[prost(bool, tag = "5")]
     pub works: bool,
+    /// The number of processors that the daemon may use. 0: unknown.
+    #[prost(uint32, tag = "6")]
+    pub processors: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Heartbeat {

@@ -63,7 +63,7 @@ pub struct FabricArgs {
     window: Option<u32>,
 
     /// Threads with which each agent and the server process the job's slices, a power of two
-    /// [default: 1]
+    /// [default: what the hosts' links need, up to a quarter of their processors]
     #[arg(long, value_name = "THREADS", value_parser = threads, requires = "topology")]
     threads: Option<u32>,
 

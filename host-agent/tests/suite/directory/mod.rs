@@ -261,7 +261,7 @@ impl Controller for Service {
         let mut reports = request.into_inner();
         let first = reports.message().await?.and_then(|report| report.report);
         let Some(Report::Hello(hello)) = first else { return Err(Status::invalid_argument("no Hello")) };
-        let v1::Hello { host, version, mac, serves, works } = hello;
+        let v1::Hello { host, version, mac, serves, works, .. } = hello;
         if !host.starts_with('w') {
             return Err(Status::not_found(format!("there is no host {host:?}")));
         }
