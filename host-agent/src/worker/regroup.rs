@@ -61,7 +61,7 @@ impl Joined {
     pub(super) fn regroup(&self, present: &Members) -> Regroup {
         // All members that may lead take the same rank for the leader: a member that has synchronised knows all joiners, and
         // a joiner knows those of its own generation and of later ones. So no joiner takes itself for the leader while an
-        // earlier member is there.
+        // earlier member is present.
         let waiting: Vec<&Vec<Rank>> = self.earlier.iter().chain([&self.ranks]).collect();
         let in_step = present.ranks.iter().find(|rank| !waiting.iter().any(|ranks| ranks.contains(rank)));
         let oldest =
