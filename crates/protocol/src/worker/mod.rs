@@ -139,8 +139,8 @@ impl Worker {
     /// # Errors
     /// As for [`start_all_reduce`](Self::start_all_reduce); [`StartError::Parts`] if the parts are not alike;
     /// [`StartError::Owners`] if the parts of a reduce-scatter are not all of the tensor;
-    /// [`StartError::Broadcast`] if a broadcast is not one part of [`GradientData::I32`] without a weight, or if the job's
-    /// window is one slice.
+    /// [`StartError::Broadcast`] if a broadcast is not one part of
+    /// [`GradientData::I32`](crate::GradientData::I32) without a weight, or if the job's window is one slice.
     pub fn start_joint(&mut self, operation: JointAllReduce) -> Result<OperationId, StartError> {
         let members = self.generations.present().count();
         let most = MAX_TOTAL_WEIGHT / members;
