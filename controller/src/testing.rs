@@ -10,7 +10,7 @@ use tributary_wire::constants::MAX_CHILDREN;
 use tributary_wire::{JobId, MacAddr, Rank, SliceWidth};
 
 use crate::forwarding::base_state;
-use crate::jobs::{DesiredGeneration, Detachment, JobKey, OnDegraded, Terms};
+use crate::jobs::{DesiredGeneration, JobKey, OnDegraded, Terms};
 use crate::pipeline::{Capacity, Pipeline, PipelineSource};
 use crate::quotas::{Asking, LOCAL};
 use crate::state::{ControllerState, CreateError};
@@ -96,18 +96,7 @@ pub(crate) const TERMS: Terms = Terms {
 /// Returns the first generation of a job, according to the plan from the creation of the job.
 pub(crate) fn first_generation(state: &ControllerState, key: JobKey) -> DesiredGeneration {
     let record = &state.jobs.get(key).unwrap().record;
-    let server = record.generation().plan.server.key;
-    let (members, reason) = (record.request.workers.clone(), "of a test".to_owned());
-    DesiredGeneration {
-        members,
-        joined: Vec::new(),
-        absent: Vec::new(),
-        detachment: Detachment::default(),
-        expected: None,
-        server,
-        takes_over: false,
-        reason,
-    }
+    DesiredGeneration { reason: "of a test".to_owned(), ..DesiredGeneration::first(record) }
 }
 
 /// Returns the capacity of switches that support all slice widths and distinguish all possible

@@ -15,6 +15,7 @@ use super::detachment::{Detachment, Expectation};
 use super::job::{Job, JobState};
 use super::membership_view::{MembershipView, can_serve};
 use super::participant::ParticipantId;
+use super::record::JobRecord;
 use crate::liveness::{Doubt, ProvenPaths};
 
 /// Time for which a job waits for members that are alive but cut off, before it continues without them.
@@ -67,6 +68,20 @@ pub(crate) struct DesiredGeneration {
 }
 
 impl DesiredGeneration {
+    /// Returns the first generation of a job: all of its workers, and the server of its plan.
+    pub(crate) fn first(record: &JobRecord) -> Self {
+        Self {
+            members: record.request.workers.clone(),
+            joined: Vec::new(),
+            absent: Vec::new(),
+            detachment: Detachment::default(),
+            expected: None,
+            server: record.generation().plan.server.key,
+            takes_over: false,
+            reason: "all members have joined".to_owned(),
+        }
+    }
+
     /// Returns true if the change only improves the job, so that it can wait for a change in progress.
     pub(crate) fn can_wait(&self) -> bool {
         !self.joined.is_empty() || self.expected.is_some()
@@ -102,17 +117,20 @@ fn in_the_queue(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
 fn before_start(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
     let deadline = job.since + job.record.terms.join_deadline;
     let plan = &job.record.generation().plan;
-    let (server, name) = (plan.server.key, &plan.server.name);
+    let name = &plan.server.name;
     let missing = job.waiting_for();
-    let members = &job.record.request.workers;
-    let reachable = planner::reachable(inputs.topology, inputs.fabric, server, plan.width);
-    let is_cut_off = |member: &&Member| !reachable.contains(&member.host);
-    let cut_off = names(inputs.topology, members.iter().filter(is_cut_off).map(|member| member.host));
+    let cut_off = || {
+        let reachable = planner::reachable(inputs.topology, inputs.fabric, plan.server.key, plan.width);
+        let hosts = job.record.request.workers.iter().map(|member| member.host);
+        names(inputs.topology, hosts.filter(|host| !reachable.contains(host)))
+    };
     if inputs.now >= deadline {
-        let what = match (missing.is_empty(), cut_off.is_empty()) {
-            (false, _) => format!("{} did not join", missing.join(", ")),
-            (true, false) => format!("server {name} could not be reached from {cut_off}"),
-            (true, true) => "its tables could not be written".to_owned(),
+        let what = match missing.is_empty().then(cut_off) {
+            None => format!("{} did not join", missing.join(", ")),
+            Some(cut_off) if !cut_off.is_empty() => {
+                format!("server {name} could not be reached from {cut_off}")
+            }
+            Some(_) => "its tables could not be written".to_owned(),
         };
         return Step::Fail(format!("{what} within {:?} of its creation", job.record.terms.join_deadline));
     }
@@ -125,19 +143,10 @@ fn before_start(job: &Job, inputs: &DecisionInputs<'_>) -> Step {
             false => Step::Rest(Some(deadline)),
         };
     }
-    if !missing.is_empty() || !cut_off.is_empty() {
+    if !missing.is_empty() || !cut_off().is_empty() {
         return Step::Rest(Some(deadline));
     }
-    Step::Change(DesiredGeneration {
-        members: members.clone(),
-        joined: Vec::new(),
-        absent: Vec::new(),
-        detachment: Detachment::default(),
-        expected: None,
-        server,
-        takes_over: false,
-        reason: "all members have joined".to_owned(),
-    })
+    Step::Change(DesiredGeneration::first(&job.record))
 }
 
 /// Waits until the job's first tables are written; fails it at the join deadline.

@@ -424,8 +424,8 @@ impl ChangeContext<'_> {
         let is_in_vain = |job: &Job| {
             job.record.current != self.number && self.desired.absent.iter().any(|rank| is_back(job, rank))
         };
-        let job = state.jobs.get(self.key);
-        if job.is_some_and(is_in_vain) || job.is_some_and(|job| state.cannot_start(job, self.number)) {
+        let is_void = |job: &Job| is_in_vain(job) || state.cannot_start(job, self.number);
+        if state.jobs.get(self.key).is_some_and(is_void) {
             return true;
         }
         match state.next_step(self.key, Instant::now()) {

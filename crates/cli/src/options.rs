@@ -97,11 +97,11 @@ pub fn name(text: &str) -> Result<String, String> {
 }
 
 /// Parses a job's window.
+///
+/// # Errors
+/// A text for the user, if it is not a power of two.
 pub fn window(text: &str) -> Result<u32, String> {
-    match text.parse::<u32>() {
-        Ok(window) if window.is_power_of_two() => Ok(window),
-        _ => Err("a power of two is needed, such as 256".to_owned()),
-    }
+    power_of_two(text, 256)
 }
 
 /// Parses a number of threads.
@@ -109,9 +109,13 @@ pub fn window(text: &str) -> Result<u32, String> {
 /// # Errors
 /// A text for the user, if it is not a power of two.
 pub fn threads(text: &str) -> Result<u32, String> {
+    power_of_two(text, 4)
+}
+
+fn power_of_two(text: &str, example: u32) -> Result<u32, String> {
     match text.parse::<u32>() {
-        Ok(threads) if threads.is_power_of_two() => Ok(threads),
-        _ => Err("a power of two is needed, such as 4".to_owned()),
+        Ok(number) if number.is_power_of_two() => Ok(number),
+        _ => Err(format!("a power of two is needed, such as {example}")),
     }
 }
 

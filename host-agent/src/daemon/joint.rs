@@ -21,7 +21,7 @@ use super::collective::{broadcast, collective_of, step_part};
 use super::gathering::{AddError, Added, Gatherings, Pending, Ready, Share};
 use super::member::{Member, Phase};
 use super::messages;
-use super::results::{agent_status, copy, keep, no_result};
+use super::results::{agent_status, copy, no_result};
 use super::segment::{ElementRange, SegmentPart, SummedParts, can_sum, read_each, sum};
 use super::segments;
 use super::striped;
@@ -176,7 +176,7 @@ async fn finish(own: &Gatherings, pending: Vec<Pending>, completion: Completion)
     }
     drop(held);
     if let Some(account) = account {
-        sums.into_iter().filter_map(Arc::into_inner).for_each(|sums| keep(&account, sums));
+        striped::keep_all(&account, sums);
     }
     own.note_end();
     pending.into_iter().zip(answers).for_each(|(pending, answer)| pending.answer(answer));
@@ -272,6 +272,7 @@ async fn contribution(
 ) -> Result<(Vec<JointAllReduce>, Box<dyn Any + Send>), Status> {
     let first = lead(pending)?;
     let Share { account, under_way, place, name, root, parts: owned, .. } = &first.share;
+    let weight = pending.iter().map(|pending| pending.share.weight).fold(0, u32::saturating_add);
     let stripes = striped::divide(agent, *place, &collective_of(owned.clone()));
     let needed = striped::memory_to_reduce(&stripes, agent.width);
     // A process without weight contributes nothing. If none has any, one must give the elements' number and type.
@@ -303,19 +304,17 @@ async fn contribution(
             factor: share.weight,
         };
         let parts = Arc::new(sources.iter().map(part).collect::<Vec<_>>());
-        let weight = pending.iter().map(|pending| pending.share.weight).fold(0, u32::saturating_add);
         let (summed, further_memory) =
             add(parts, weight, vector, (stripe, agent.width, is_summed), first).await?;
         held.extend(further_memory);
         let SummedParts { first, further, bounds } = summed;
-        let is_withheld = false;
         operations.push(JointAllReduce {
             name: name.clone(),
             first,
             further,
             weight,
             bounds,
-            is_withheld,
+            is_withheld: false,
             collective,
         });
     }

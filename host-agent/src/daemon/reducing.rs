@@ -17,7 +17,7 @@ use super::gathering::{Root, Share};
 use super::joint;
 use super::member::Member;
 use super::messages;
-use super::results::{copy, keep, no_result};
+use super::results::{copy, no_result};
 use super::segment::{ElementRange, Segment};
 use super::segments::{self, Segments};
 use super::striped;
@@ -204,7 +204,7 @@ async fn put_back(
     drop(held);
     match written {
         Ok(()) => {
-            sums.into_iter().filter_map(Arc::into_inner).for_each(|sums| keep(account, sums));
+            striped::keep_all(account, sums);
             answer
         }
         Err(error) => messages::failed(&segments::unusable(error), false, false),

@@ -7,7 +7,8 @@ use futures_util::future::try_join_all;
 use tributary_protocol::{Collective, StripedReduced, Sums, stripe_ranges};
 use tributary_wire::SliceWidth;
 
-use super::results::copy;
+use super::account::Account;
+use super::results::{copy, keep};
 use super::segment::{ElementRange, Segment};
 use crate::worker::WorkerAgent;
 
@@ -19,12 +20,7 @@ pub(super) fn divide(
     collective: &Collective,
 ) -> Vec<(ElementRange, Collective)> {
     // The worker refuses a reduce-scatter whose parts are not all of the elements, but not each part of it.
-    let is_whole = match collective {
-        Collective::ReduceScatter(parts) => {
-            parts.iter().fold(0_usize, |sum, part| sum.saturating_add(part.len)) == place.count()
-        }
-        Collective::AllReduce | Collective::Broadcast { .. } => true,
-    };
+    let is_whole = collective.owned().is_none_or(|owned| owned == place.count());
     let stripes = if is_whole { agent.stripes } else { 1 };
     let ranges = stripe_ranges(stripes, &place.tensor(), agent.width);
     if ranges.len() < 2 {
@@ -43,7 +39,7 @@ pub(super) fn counts(parts: &[(ElementRange, Collective)]) -> Vec<usize> {
     parts.iter().map(|(place, _)| place.count()).collect()
 }
 
-/// Writes the sums of all stripes to `place`, and returns them.
+/// Writes the sums of all stripes to `place`.
 ///
 /// # Errors
 /// As for [`Segment::write`].
@@ -60,6 +56,11 @@ pub(super) async fn write(
         copy(part, move || segment.write(part, &sums))
     };
     try_join_all(sums.into_iter().map(write)).await.map(drop)
+}
+
+/// Keeps the vectors of sums for later all-reduces, except those that another task still uses.
+pub(super) fn keep_all(account: &Account, sums: Vec<Arc<Sums>>) {
+    sums.into_iter().filter_map(Arc::into_inner).for_each(|sums| keep(account, sums));
 }
 
 /// Returns the sums of all stripes, in order.

@@ -108,7 +108,8 @@ fn worker(config: &JobConfig, timers: Timers, stripe: Stripe) -> Result<Worker, 
 
 /// All stripes of a worker.
 pub(super) struct Stripes {
-    /// The stripe that the worker's thread runs.
+    /// The stripe that the worker's thread runs, and its worker.
+    stripe: Stripe,
     pub(super) own: Worker,
     others: Vec<OtherStripe>,
     reports: Receiver<Report>,
@@ -152,7 +153,8 @@ impl Stripes {
     ) -> Result<Self, AgentError> {
         let mut stripes =
             Stripe::all(config.start_seqs.len() as u32, config.window).map_err(ConfigError::from)?;
-        let own = worker(config, timers, stripes.next().unwrap_or(Stripe::WHOLE))?;
+        let first = stripes.next().unwrap_or(Stripe::WHOLE);
+        let own = worker(config, timers, first)?;
         let (sender, reports) = unbounded();
         let other = |(stripe, port): (Stripe, StripePort)| {
             let public = Arc::new(PublicState::default());
@@ -171,22 +173,17 @@ impl Stripes {
             Ok(OtherStripe { handle, state: public })
         };
         let others = stripes.zip(ports).map(other).collect::<Result<_, AgentError>>()?;
-        Ok(Self { own, others, reports, timers, outcomes: BTreeMap::new() })
+        Ok(Self { stripe: first, own, others, reports, timers, outcomes: BTreeMap::new() })
     }
 
     /// Restarts all stripes with another configuration.
     pub(super) fn restart(&mut self, config: &JobConfig) -> Result<(), AgentError> {
-        self.own = worker(config, self.timers, self.first()?)?;
+        self.own = worker(config, self.timers, self.stripe)?;
         self.outcomes.clear();
         self.tell_each(config, |stripe, _, config| stripe.restart(config))?;
         // Reports of the stripes' earlier operations do not count.
         self.reports.try_iter().for_each(drop);
         Ok(())
-    }
-
-    fn first(&self) -> Result<Stripe, AgentError> {
-        let count = self.count();
-        Ok(Stripe::all(count, count).map_err(ConfigError::from)?.next().unwrap_or(Stripe::WHOLE))
     }
 
     pub(super) fn count(&self) -> u32 {
@@ -423,10 +420,8 @@ impl StripeState {
         results.store(self.worker.stats().results, Ordering::Release);
         has_given_up.store(self.worker.has_given_up(), Ordering::Release);
         let frozen = self.worker.is_frozen();
-        frozen && !is_frozen.swap(frozen, Ordering::AcqRel) || {
-            is_frozen.store(frozen, Ordering::Release);
-            false
-        }
+        let was_frozen = is_frozen.swap(frozen, Ordering::AcqRel);
+        frozen && !was_frozen
     }
 
     fn wake_owner(&self) {

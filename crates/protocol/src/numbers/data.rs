@@ -83,6 +83,13 @@ impl Collective {
         }
     }
 
+    /// Returns the number of elements in all parts of a reduce-scatter; `None` for other collectives.
+    pub fn owned(&self) -> Option<usize> {
+        let Self::ReduceScatter(parts) = self else { return None };
+        // The lengths come from outside, and their sum may not fit.
+        Some(parts.iter().fold(0_usize, |sum, part| sum.saturating_add(part.len)))
+    }
+
     /// Returns the parts of a reduce-scatter.
     pub(crate) fn parts(&self) -> &[OwnedPart] {
         match self {

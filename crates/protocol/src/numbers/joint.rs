@@ -62,19 +62,14 @@ impl JointAllReduce {
         if further.iter().any(|part| kind(part) != kind(first)) {
             return Err(StartError::Parts { tensor: name.clone() });
         }
-        match collective {
-            Collective::AllReduce => Ok(()),
-            Collective::ReduceScatter(parts) => {
-                // The lengths come from outside, and their sum may not fit.
-                let parts = parts.iter().fold(0_usize, |sum, part| sum.saturating_add(part.len));
-                let (tensor, len) = (name.clone(), first.data.len());
-                if parts == len { Ok(()) } else { Err(StartError::Owners { tensor, parts, len }) }
-            }
-            Collective::Broadcast { .. } => {
-                let is_words =
-                    matches!(first.data, GradientData::I32(_)) && further.is_empty() && *weight == 0;
-                if is_words { Ok(()) } else { Err(StartError::Broadcast { tensor: name.clone() }) }
-            }
+        let (tensor, len) = (name.clone(), first.data.len());
+        if let Some(parts) = collective.owned().filter(|parts| *parts != len) {
+            return Err(StartError::Owners { tensor, parts, len });
+        }
+        let is_words = matches!(first.data, GradientData::I32(_)) && further.is_empty() && *weight == 0;
+        match collective.root() {
+            Some(_) if !is_words => Err(StartError::Broadcast { tensor }),
+            _ => Ok(()),
         }
     }
 }
